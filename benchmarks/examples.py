@@ -6,7 +6,7 @@
 
 CHECKOUT is a checkout of TileLang outside of this repository.  Its kernels are executed as they
 are: only the import lines are made to mean tileprof (`examples_sides.py`).  A row is one run of one
-example (`examples_cases.py`), in a process of its own: several processes compile at the same time,
+example (`examples_cases`), in a process of its own: several processes compile at the same time,
 and one at a time uses the GPU.  Rows are appended to `--rows` when they are made; `--resume` leaves
 out those that are there.  At the end, and with `--report`, the table and the JSON are written.
 
@@ -41,7 +41,8 @@ HERE = Path(__file__).parent
 for folder in (HERE, HERE.parent):
     sys.path.insert(0, str(folder))
 
-from examples_cases import CASES, Example, Verdict  # noqa: E402
+from examples_cases.form import Example, Verdict  # noqa: E402
+from examples_cases.listed import CASES  # noqa: E402
 
 RESULTS = HERE / "results" / "examples.json"
 ROWS = Path(".carry") / "examples-rows.jsonl"

@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT))
 
-from examples_cases import Verdict  # noqa: E402
+from examples_cases.form import Verdict  # noqa: E402
 
 RESULTS = ROOT / "results" / "examples.json"
 PAGE = ROOT.parent / "docs" / "tilelang-examples.md"

@@ -21,8 +21,9 @@ from unittest import mock
 
 import tilelang_host as host
 import torch
-from examples_cases import Example, Verdict
-from examples_sides import AGREES, Launch, Side, difference, run_side, tilelang_version
+from examples_cases.form import Example, Verdict
+from examples_results import AGREES, Launch, Side, difference
+from examples_sides import run_side, tilelang_version
 from examples_turns import Turn
 
 from tileprof.bench import median_interval

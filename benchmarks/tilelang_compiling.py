@@ -26,7 +26,7 @@ from tileprof.errors import InternalError, TileprofError
 from tileprof.remarks.products import GemmInstruction
 
 __all__ = ["SECTION", "Compiled", "Made", "attempt_compiled", "compiled", "emulated", "made"]
-__all__ += ["section", "watch"]
+__all__ += ["launched_names", "made_anew", "section", "tried", "watch"]
 
 SECTION = "## On CUDA targets"
 ALIKE = 2
@@ -68,11 +68,16 @@ class Compiled:
 
 
 _variants: list[Any] = []
+_kept: list[Any] = []
+"""What `made_anew` gave; kept, because launches are known by identities."""
 _launched: dict[int, Made] = {}
+launched_names: list[str] = []
+"""Names of the kernels that were launched, in order; whoever watches may clear it."""
 
 
-def watch() -> None:
-    """Remember from now on; for a process of its own."""
+def watch(largest: int | None = None) -> None:
+    """Remember from now on; for a process of its own.  Of a launch with more than `largest` bytes
+    of arguments, these are not kept."""
     from tileprof.lang.calls import Variant
     from tileprof.runtime.launch import LoadedKernel
 
@@ -83,7 +88,8 @@ def watch() -> None:
         _variants.append(variant)
 
     def launched(loaded: Any, values: Sequence[Any], symbols: Sequence[int]) -> Any:
-        if id(loaded.program) in _launched:
+        launched_names.append(loaded.program.kernel.name)
+        if id(loaded.program) in _launched or _is_larger(values, largest):
             return launch(loaded, values, symbols)
         before = tuple(_array(v) for v in values)
         done = launch(loaded, values, symbols)
@@ -107,6 +113,26 @@ def made() -> list[Made]:
         if text in found or named[held.kernel.name] <= ALIKE:
             found[text] = held if held.before else found.get(text, held)
     return list(found.values())
+
+
+def made_anew() -> list[Made]:
+    """Every kernel that was made since the last call."""
+    programs = [v.program() for v in _variants]
+    _kept.extend(programs)
+    _variants.clear()
+    return [_launched.get(id(p)) or Made(p.kernel) for p in programs]
+
+
+def _is_larger(values: Sequence[Any], largest: int | None) -> bool:
+    return largest is not None and sum(getattr(v, "nbytes", 0) for v in values) > largest
+
+
+def tried(held: Made, target: str) -> Compiled:
+    """Lower a kernel, and run it on the emulated machine where its first launch is known."""
+    row, program = compiled(held.kernel, target)
+    if program is None or not held.before:
+        return row
+    return replace(row, emulated=_emulation(held, program))
 
 
 def _array(value: Any) -> Any:

@@ -86,14 +86,14 @@ def _is_about_kernels(text: str) -> bool:
 # -- all of them
 
 
-def apart(work: Callable[..., Any], *args: Any) -> Any:
+def apart(work: Callable[..., Any], *args: Any, limit: float = LIMIT_S) -> Any:
     """What `work` gives in a forked process; a text where it dies or takes too long."""
     here, there = (context := get_context("fork")).Pipe(duplex=False)
     process = context.Process(target=lambda: there.send(work(*args)))
     process.start()
     there.close()
     try:
-        made = here.recv() if here.poll(LIMIT_S) else f"longer than {LIMIT_S} s"
+        made = here.recv() if here.poll(limit) else f"longer than {limit:g} s"
     except EOFError:
         made = "the process died"
     process.kill()

@@ -17,7 +17,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 FOREIGN = (
@@ -106,11 +106,42 @@ class Tuned:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The kernel with the first configuration."""
-        return self.kernel(*args, **self._full(args, kwargs))
+        found = self.kernel(*args, **self._full(args, kwargs))
+        return Found(found, self.config) if hasattr(found, "traced") else found
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """As a call, compiled only."""
         return self.kernel.compile(*args, **self._full(args, kwargs))
+
+
+class Found:
+    """A compiled kernel, with the configuration that tuning found."""
+
+    latency = 1.0
+
+    def __init__(self, kernel: Any, config: dict[str, Any]) -> None:
+        self._kernel = kernel
+        self.config = config
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The kernel's result."""
+        return self._kernel(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+def _get_tir(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """`get_tir` of a function that returns a kernel: its parameters, and types of the tensors."""
+    params = function(*args, **kwargs).traced.params
+    return types.SimpleNamespace(
+        params=params,
+        buffer_map={
+            p: types.SimpleNamespace(dtype=p.type.dtype.name, shape=p.type.shape)
+            for p in params
+            if hasattr(p.type, "shape")
+        },
+    )
 
 
 def do_bench(*args: Any, **kwargs: Any) -> float:
@@ -267,7 +298,7 @@ def install() -> None:
 
     assert tileprof.jit is not None
     from tileprof.lang.functions import PrimFunc
-    from tileprof.lang.jit_function import Kernel
+    from tileprof.lang.jit_function import JitFunction, Kernel
 
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
@@ -291,6 +322,12 @@ def install() -> None:
         **tune,
     )
     bench = {"do_bench": do_bench}
+    nvcc = _Standin(
+        "tilelang.contrib.nvcc",
+        get_target_compute_version=_compute_version,
+        parse_compute_version=_parse_version,
+        get_cuda_version=lambda *args: (12, 8),
+    )
     modules = {
         "": whole,
         ".language": lang,
@@ -302,11 +339,21 @@ def install() -> None:
         ".utils.tensor": _Standin(
             "tilelang.utils.tensor", torch_assert_close=compare, get_tensor_supply=_supply, **keys
         ),
+        ".utils.target": _Standin("tilelang.utils.target", determine_target=determine_target),
         ".utils.device": _Standin("tilelang.utils.device", get_current_device=lambda: "cuda"),
         ".math": _Standin("tilelang.math", **power),
         ".testing": mock.MagicMock(__path__=[]),
-        ".contrib": mock.MagicMock(__path__=[]),
+        ".contrib": mock.MagicMock(__path__=[], nvcc=nvcc),
+        ".contrib.nvcc": nvcc,
+        ".jit": _Standin(
+            "tilelang.jit",
+            jit=tileprof.jit,
+            compile=lang.compile,
+            JITImpl=JitFunction,
+            JITKernel=Kernel,
+        ),
         ".engine": mock.MagicMock(__path__=[]),
+        ".engine.param": _Standin("tilelang.engine.param", KernelParam=Param),
         ".engine.callback": mock.MagicMock(),
         ".tileop": _Standin("tilelang.tileop"),
         ".tileop.base": _Standin("tilelang.tileop.base", GemmWarpPolicy=lang.GemmWarpPolicy),
@@ -349,12 +396,16 @@ def install() -> None:
     whole._names["tvm"] = tvm
     for name, module in modules.items():
         sys.modules[f"tilelang{name}"] = module
-        if name.count(".") == 1 and name != ".language":
+        # `tilelang.jit` is both a module and, as an attribute, the decorator.
+        if name.count(".") == 1 and name not in (".language", ".jit"):
             whole._names[name[1:]] = module
     sys.meta_path.append(_Finder())
     Kernel.get_profiler = _get_profiler
+    JitFunction.get_tir = _get_tir
     for name, part in _PARTS.items():
         setattr(PrimFunc, name, property(part))
+    Kernel.params = property(_params)
+    JitFunction.func = property(lambda made: made.function)
 
 
 _PARTS: dict[str, Callable[[Any], Any]] = {
@@ -377,6 +428,19 @@ def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:
     return Profiler(kernel)
 
 
+class Param(NamedTuple):
+    """A parameter of a compiled kernel; of type `KernelParam` in TileLang."""
+
+    dtype: str
+    shape: list[int]
+
+
+def _params(kernel: Any) -> list[Param]:
+    """Return what is said of each parameter of a kernel, outputs last."""
+    params = sorted(kernel.traced.params, key=lambda p: p.role != "in")
+    return [Param(p.type.dtype.name, list(p.type.static_shape)) for p in params]
+
+
 def _fp8(kind: str = "e4m3", **rest: Any) -> str:
     return {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}[kind]
 
@@ -387,7 +451,53 @@ def _torch_fp8(kind: str = "e4m3", **rest: Any) -> Any:
     return getattr(torch, _fp8(kind))
 
 
-_GPU = types.SimpleNamespace(name="none", multi_processor_count=8, total_memory=1 << 30)
+_GPU = types.SimpleNamespace(
+    name="none", multi_processor_count=8, total_memory=1 << 30, major=8, minor=0
+)
+"""What PyTorch says of its GPU: one with few multiprocessors, so that examples stay small."""
+
+
+def as_hopper() -> None:
+    """Let PyTorch say of its GPU what it says of an H200, for libraries that choose by it."""
+    vars(_GPU).update(
+        name="NVIDIA H200",
+        major=9,
+        minor=0,
+        multi_processor_count=132,
+        total_memory=141 << 30,
+        shared_memory_per_block_optin=227 << 10,
+        shared_memory_per_multiprocessor=228 << 10,
+        max_threads_per_multi_processor=2048,
+        warp_size=32,
+        regs_per_multiprocessor=1 << 16,
+        L2_cache_size=50 << 20,
+    )
+
+
+def _capability(*args: Any) -> tuple[int, int]:
+    return _GPU.major, _GPU.minor
+
+
+def determine_target(target: Any = "auto", return_object: bool = False) -> Any:
+    """`tilelang.utils.target`: what stands for the GPU that PyTorch names."""
+    major, minor = _capability()
+    arch = f"sm_{major}{minor}{'a' * (major >= 9)}"
+    if not return_object:
+        return "cuda"
+    attributes = {"arch": arch, "thread_warp_size": 32, "max_num_threads": 1024}
+    return types.SimpleNamespace(
+        kind=types.SimpleNamespace(name="cuda"), arch=arch, keys=["cuda", "gpu"], attrs=attributes
+    )
+
+
+def _compute_version(target: Any = None) -> str:
+    major, minor = _capability()
+    return f"{major}.{minor}"
+
+
+def _parse_version(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor)
 
 
 class _Driver:
@@ -400,9 +510,14 @@ class _Driver:
         return int(torch.cuda.get_device_properties(0).multi_processor_count)
 
 
+def _eager(function: Any = None, **options: Any) -> Any:
+    return function if function is not None else _eager
+
+
 @contextmanager
-def on_host() -> Iterator[None]:
-    """PyTorch on the CPU, whatever device is asked for; comparisons are counted."""
+def on_host(is_counted: bool = True) -> Iterator[None]:
+    """PyTorch on the CPU, whatever device is asked for; comparisons are counted, and have to hold,
+    unless the caller has its own."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -426,6 +541,9 @@ def on_host() -> Iterator[None]:
         )
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not is_counted:
+            return function
+
         def call(*args: Any, **kwargs: Any) -> Any:
             _count()
             result = function(*args, **kwargs)
@@ -441,9 +559,11 @@ def on_host() -> Iterator[None]:
         enter(mock.patch.object(torch.testing, "assert_close", counted(torch.testing.assert_close)))
         enter(mock.patch.object(torch, "allclose", counted(torch.allclose)))
         enter(mock.patch.object(torch.cuda, "synchronize", mock.MagicMock()))
-        enter(mock.patch.object(torch.cuda, "get_device_capability", return_value=(8, 0)))
+        enter(mock.patch.object(torch.cuda, "get_device_capability", _capability))
         enter(mock.patch.object(torch.cuda, "get_device_properties", return_value=_GPU))
         enter(mock.patch.object(torch.cuda, "current_device", return_value=0))
+        # What a compiled function means is the function itself.
+        enter(mock.patch.object(torch, "compile", _eager))
         enter(mock.patch.object(torch, "Generator", return_value=torch.Generator()))
         enter(mock.patch.object(torch.cuda, "Stream", mock.MagicMock()))
         enter(mock.patch.object(torch.cuda, "stream", mock.MagicMock()))

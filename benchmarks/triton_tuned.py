@@ -1,7 +1,7 @@
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 """Triton kernels with the lists of configurations that are usual for them.
 
-Only imported where Triton is.  `benchmarks.triton_pruning` says what each is called with.
+Only imported where Triton is.  `benchmarks.triton_pruning_cases` says what each is called with.
 """
 
 import triton

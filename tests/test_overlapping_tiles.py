@@ -98,6 +98,7 @@ def test_a_reduction_goes_into_its_source() -> None:
         ("%0, %0", "%4, %0", False),
         ("%0, %0", "%3, %0", True),
         ("%i, %0", "%i, %0", False),
+        ("%i, %0", "%d, %0", False),
         ("%i, %0", "%j, %0", True),
     ],
 )
@@ -110,6 +111,7 @@ def test_only_what_may_overlap_is_set_aside(source: str, target: str, aside: boo
     %0 = constant 0 : index
     %3 = constant 3 : index
     %4 = constant 4 : index
+    %d = sub %i, %4 : index
     %s = alloc shared {{shape = [16, 8]}} : shared<16, 8, int32>
     %a = view %s, [{source}] {{sizes = [4, 8]}} : shared<4, 8, int32>
     %b = view %s, [{target}] {{sizes = [4, 8]}} : shared<4, 8, int32>

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -43,7 +42,7 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     folder, name = os.path.split(target)
     # The name is cut so that it fits beside names of the longest length that file systems allow.
-    temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
+    temporary = os.path.join(folder, f".{name[:64]}.{os.urandom(8).hex()}{TEMPORARY_SUFFIX}")
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
     handle = os.open(temporary, flags | getattr(os, "O_BINARY", 0), 0o666)
     try:

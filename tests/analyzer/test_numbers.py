@@ -1,4 +1,4 @@
-"""Numbers by which the analyzer judges stand in two modules, each with its meaning."""
+"""Numbers by which the analyzer judges stand in modules of their own, each with its meaning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 ANALYZER = Path(__file__).parents[2] / "tileprof" / "analyzer"
 NUMBERS = (
-    "numbers.py", "rules/numbers.py",
+    *(f"numbers/{of}.py" for of in (
+        "kernels", "machine", "programs", "reports", "shared", "tiles",
+    )),
+    "rules/numbers.py",
     *(f"rules/{of}/numbers.py" for of in ("machine_code", "program", "tile_program")),
 )  # fmt: skip
 ALLOWED = {

@@ -17,8 +17,12 @@ torch = pytest.importorskip("torch")
 
 sys.path[:0] = ["benchmarks"]
 examples: Any = importlib.import_module("examples")
-cases: Any = importlib.import_module("examples_cases")
+cases: Any = importlib.import_module("examples_cases.form")
+listed: Any = importlib.import_module("examples_cases.listed")
 turns: Any = importlib.import_module("examples_turns")
+inputs: Any = importlib.import_module("examples_inputs")
+launches: Any = importlib.import_module("examples_launches")
+results: Any = importlib.import_module("examples_results")
 sides: Any = importlib.import_module("examples_sides")
 unit: Any = importlib.import_module("examples_unit")
 references: Any = importlib.import_module("examples_references")
@@ -186,16 +190,16 @@ def test_the_reference_decides_whose_result_is_wrong(
 
 def test_arguments_made_up_are_compared_with_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results may differ by 2 % in the norm; one that overflows is wrong; none is no verdict."""
-    monkeypatch.setattr(sides, "supply", lambda kernel, **rest: [torch.ones(32)])
+    monkeypatch.setattr(inputs, "supply", lambda kernel, **rest: [torch.ones(32)])
     found = []
     for factor in (2.0, 2.001, 3.0, math.inf):
 
         def reference(a: Any, factor: float = factor) -> list[Any]:
             return [a * factor]
 
-        side, dry = sides.Side("tileprof"), sides.Side("tileprof", dry=True)
+        side, dry = results.Side("tileprof"), results.Side("tileprof", dry=True)
         for each in (side, dry):
-            sides.call(lambda a: a * 2, reference, each)
+            inputs.call(lambda a: a * 2, reference, each)
         assert not dry.checks
         (check,) = side.checks
         found.append((check.passed, check.detail))
@@ -209,9 +213,9 @@ def test_one_wrong_chunk_of_many_is_seen() -> None:
     wanted = torch.ones(2, 4096, 4)
     got = wanted.clone()
     got[:, :16] = 0
-    assert sides._apart(got, wanted) < 0.1 < sides._worst_part(got, wanted)
-    assert sides._worst_part(wanted, wanted) == 0
-    assert sides._worst_part(wanted[:1], wanted) == math.inf
+    assert results._apart(got, wanted) < 0.1 < results._worst_part(got, wanted)
+    assert results._worst_part(wanted, wanted) == 0
+    assert results._worst_part(wanted[:1], wanted) == math.inf
 
 
 def by_rows(K: Any, W: Any, U: Any, G: Any, state: Any) -> tuple[list[Any], Any, list[Any]]:
@@ -337,8 +341,8 @@ def test_own_shapes_come_first_and_shards_are_disjoint() -> None:
     assert {u.key for i in range(3) for u in examples.units("", [0, 1, 2], (i, 3))} == {
         u.key for u in every
     }
-    assert len({e.path for e in cases.CASES}) >= 60
-    assert len({e.name for e in cases.CASES}) == len(cases.CASES)
+    assert len({e.path for e in listed.CASES}) >= 60
+    assert len({e.name for e in listed.CASES}) == len(listed.CASES)
 
 
 def kernel_row(ratio: float) -> dict[str, Any]:
@@ -425,7 +429,7 @@ def test_installed_packages_are_loaded_once_and_stand_ins_go(
 
 def test_options_are_renamed_for_newer_versions() -> None:
     """An example that names an option by its earlier name gets its opposite."""
-    renamed = sides._renamed({"tl.disable_fast_math": True, "tl.other": 1})
+    renamed = launches._renamed({"tl.disable_fast_math": True, "tl.other": 1})
     assert renamed == {"tl.enable_fast_math": False, "tl.other": 1}
-    assert sides._renamed({"tl.other": 1}) == {"tl.other": 1}
-    assert sides._renamed(None) is None
+    assert launches._renamed({"tl.other": 1}) == {"tl.other": 1}
+    assert launches._renamed(None) is None

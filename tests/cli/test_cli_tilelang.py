@@ -25,12 +25,18 @@ def known() -> list[str]:
 
 @pytest.mark.parametrize(
     ("kernel", "sizes", "blocks"),
-    [("product", (*SIZES, "--set", "K=64"), 4), ("tuned", SIZES, 4), ("doubled", SIZES[2:], 1)],
+    [
+        ("product", (*SIZES, "--set", "K=64"), 4),
+        ("tuned", SIZES, 4),
+        ("doubled", SIZES[2:], 1),
+        ("built", SIZES[2:], 1),
+    ],
 )
 def test_a_page_of_a_kernel(
     cli: Any, write: Callable[..., None], folder: Path, kernel: str, sizes: list[str], blocks: int
 ) -> None:
-    """A factory under `jit`, one that is tuned, and a plain one; nothing of TileLang stays."""
+    """A factory under `jit`, one that is tuned, a plain one, and one that compiles what it makes;
+    nothing of TileLang stays."""
     write(k=FACTORY)
     before = known()
     found = cli("show", f"k.py:{kernel}", *sizes, "-o", "x.html")
@@ -54,10 +60,21 @@ def test_what_is_missing_is_named(cli: Any, write: Callable[..., None]) -> None:
     found = cli("show", "k.py:produce", *SIZES)
     assert (found.code, found.out) == (2, "")
     assert "Did you mean `product`?" in found.err
-    assert "Its kernels are: doubled, product, tuned." in found.err
+    assert "Its kernels are: built, doubled, product, tuned." in found.err
     found = cli("show", "k.py:product", *SIZES)
     assert found.code == 2
     assert "needs a value for `K`" in found.err
+
+
+@pytest.mark.parametrize("kernel", ["built", "doubled"])
+def test_plain_factories_of_files_for_tileprof(
+    cli: Any, write: Callable[..., None], kernel: str
+) -> None:
+    """They are kernels after their imports were changed, too."""
+    plain = FACTORY[FACTORY.index("def built") : FACTORY.index("@tilelang.testing")]
+    write(k=f"import tileprof as tilelang\nimport tileprof.lang as T\n{plain}")
+    found = cli("check", f"k.py:{kernel}", "--set", "N=200", "--no-inside")
+    assert found.code == 0, found.err
 
 
 def test_which_files_are_tilelangs(tmp_path: Path) -> None:

@@ -50,6 +50,16 @@ def tuned(M, N, block_M=None, block_N=None, stages=None):
     return main
 
 
+def built(N, block=128):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] + 1
+
+    return tilelang.compile(main, out_idx=[1])
+
+
 def doubled(N, block=128):
     @T.prim_func
     def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):

@@ -118,3 +118,31 @@ def numpy_constants(A, table):
         for value in table:
             total = total + value
         A[bx] = total * A[bx]
+
+
+def scaled(has_scale):
+    """A kernel that uses its second tensor or not."""
+
+    n, stride = T.dynamic("n, stride")
+
+    @T.prim_func
+    def scaled(
+        A: T.Tensor((n, 8), T.float32),
+        S: T.StridedTensor((n, 4), (stride, 1), T.float32),
+        B: T.Tensor((n, 8), T.float32),
+    ):
+        with T.Kernel(n, threads=32) as b:
+            for i in T.Parallel(8):
+                B[b, i] = A[b, i] * (S[b, i // 2] if has_scale else 2)
+
+    return tileprof.compile(scaled)
+
+
+def built(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 32)) as bx:
+            for i in T.Parallel(32):
+                B[bx * 32 + i] = A[bx * 32 + i] + 1
+
+    return tileprof.compile(main, out_idx=[1])

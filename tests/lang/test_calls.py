@@ -178,3 +178,33 @@ def test_the_users_own_error_is_unchanged() -> None:
         "faulty",
         'A[bx] = {"a": 1.0}[name]',
     )
+
+
+@pytest.mark.parametrize("device", ["interpreter", "cpu"])
+def test_none_stands_for_a_tensor_that_the_kernel_does_not_use(device: str) -> None:
+    """Its extents matter to nobody; another call may pass one."""
+    rows = np.arange(24, dtype=np.float32).reshape(3, 8)
+    made = np.zeros_like(rows)
+    kernel = called.scaled(has_scale=False)
+    with tileprof.device(device):
+        for _ in range(2):
+            kernel(rows, None, made)
+        np.testing.assert_array_equal(made, rows * 2)
+        kernel(rows, np.ones((3, 4), np.float32), made)
+        with pytest.raises(ArgumentError, match="a tensor or None is expected"):
+            kernel(rows, 3, made)
+
+
+def test_none_for_a_tensor_that_the_kernel_uses_is_an_error() -> None:
+    """The error says which argument it is."""
+    rows = np.ones((3, 8), np.float32)
+    with pytest.raises(ArgumentError, match="argument `S` of `scaled` is not an array"):
+        called.scaled(has_scale=True)(rows, None, rows)
+
+
+def test_factory_returns_the_kernel_it_compiled() -> None:
+    """The kernel is the one of the inner call; outputs cannot be chosen twice."""
+    kernel = tileprof.jit(called.built)(40)
+    assert np.array_equal(kernel(np.zeros(40, np.float32)), np.ones(40))
+    with pytest.raises(UsageError, match="returns a compiled kernel"):
+        tileprof.jit(out_idx=[1])(called.built)(40)

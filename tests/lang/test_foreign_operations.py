@@ -66,7 +66,7 @@ def refused(tmp_path: Path, text: str) -> tuple[KernelError, list[str]]:
         ("X[i][j]", "`X[i, j]`"),
         ("X[i, 0.5]", "`//`"),
         ("T.maximum(X[i, j], 0)", "`T.max(a, b)`"),
-        ("T.grid(3)", "`T.Parallel"),
+        ("T.grid(3)", "`for i, j in T.grid"),
     ],
 )
 def test_operation_of_another_name(tmp_path: Path, written: str, named: str) -> None:

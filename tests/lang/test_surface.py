@@ -76,6 +76,10 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
         lambda x, y: T.cast(T.all_of(x > 0, y > 0), "float32"),
         lambda x, y: ((x > 0) & (y > 0)).astype(np.float32),
     ),
+    "words_for_logic": (
+        lambda x, y: T.cast(T.Or(T.And(x > 0, T.Not(y > 0)), x > 2), "float32"),
+        lambda x, y: ((x > 0) & ~(y > 0) | (x > 2)).astype(np.float32),
+    ),
     "special": (
         lambda x, y: T.isnan(x / 0 * 0) + 2 * T.isinf(x / 0) + 4 * T.isfinite(x),
         lambda x, y: np.full_like(x, 7),
@@ -121,7 +125,12 @@ INTEGER_FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] 
     ),
     "bitwise_not": (lambda x: T.bitwise_not(x), lambda x: ~x),
     "divisions": (
-        lambda x: T.floordiv(x, 3) * 100 + T.floormod(x, 3),
+        lambda x: (
+            T.floordiv(x, 3) * 99
+            + T.FloorDiv(x, 3)
+            + T.FloorMod(x, 3) * T.floormod(2, 3)
+            - T.floormod(x, 3)
+        ),
         lambda x: x // 3 * 100 + x % 3,
     ),
     "truncated": (

@@ -340,6 +340,31 @@ def test_roles_of_warps_with_whole_tiles() -> None:
     same(taken_apart, [a], out, a.sum(1))
 
 
+@tileprof.jit
+def sums_of_some_rows(A, n: int = 5):
+    """Variables that only some threads begin with, and buffers that only some clear."""
+    A: T.Tensor((6, 16), T.float32)
+    out = T.empty((8,), T.float32)
+    with T.Kernel(2, threads=4) as block:
+        row = block * 4 + T.get_thread_binding(0)
+        kept = T.alloc_local((2, 3), T.float32)
+        T.fill(kept, 1)
+        if row < n:
+            total = T.alloc_var("float32", init=2.0)
+            for k in T.serial(16):
+                total = total + A[row, k]
+            T.clear(kept)
+            kept[1, 2] = total
+        out[row] = kept[0, 1] + kept[1, 2]
+    return out
+
+
+def test_variables_begin_in_a_branch_that_some_threads_take() -> None:
+    """A branch by more than the number of the thread may allocate and clear."""
+    a = RNG.integers(-4, 5, (6, 16)).astype("f4")
+    same(sums_of_some_rows, [a], np.concatenate([2 + a[:5].sum(1), np.full(3, 2, "f4")]))
+
+
 # -- random programs
 
 
@@ -348,7 +373,9 @@ def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 4))):
         far, times = draw(st.integers(0, 7)), draw(st.integers(1, 3))
-        kind = draw(st.sampled_from(["own", "take", "give", "if", "for", "keep", "meet"]))
+        kind = draw(
+            st.sampled_from(["own", "take", "give", "if", "for", "keep", "meet", "new", "clear"])
+        )
         match kind:
             case "own":
                 lines.append(f"x[0] = x[0] * {times} + tx - {count}")
@@ -358,6 +385,10 @@ def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]
                 lines.append(f"s[(tx + {far}) % 8] = x[0] + {times} * tx")
             case "keep":
                 lines += [f"y[0] = s[(tx * 3 + {far}) % 8]", "x[0] = y[0] - x[0]"]
+            case "new":
+                lines += [f"z = T.alloc_var('int32', {far} * tx)", "x[0] = z - x[0]"]
+            case "clear":
+                lines += ["T.clear(y)", "y[0] = y[0] + x[0]"]
             case "meet":
                 lines.append("T.sync_threads()")
             case "if" if depth:
@@ -373,7 +404,7 @@ def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]
 def _expected(lines: list[str]) -> Any:
     """Run a program for all threads at once, one statement after the other."""
     tx = np.arange(8, dtype="i4")
-    state: dict[str, Any] = {"x": tx * 0 + 1, "y": tx * 0, "s": tx * 5, "tx": tx}
+    state: dict[str, Any] = {"x": tx * 0 + 1, "y": tx * 0, "z": tx, "s": tx * 5, "tx": tx}
 
     def run(block: list[str], active: Any) -> None:
         at = 0
@@ -389,7 +420,10 @@ def _expected(lines: list[str]) -> Any:
                 for count in range(int(line[-3])):
                     state[line[4:6]] = count
                     run(inner, active)
+            elif line == "T.clear(y)":
+                state["y"] = np.where(active, 0, state["y"])
             elif not line.startswith("T."):
+                line = line.replace("T.alloc_var('int32', ", "(")
                 target, _, value = line.partition(" = ")
                 made = np.broadcast_to(eval(value, {}, scope), 8)
                 if target[0] == "s":
@@ -537,3 +571,32 @@ def test_a_kernel_of_threads_does_not_run_as_plain_python() -> None:
     plain = tileprof.jit(suffix_sums.function, debug=True)
     with pytest.raises(UnsupportedPython, match="runs as plain Python"):
         plain(np.zeros((1, 16), "i4"))
+
+
+@tileprof.jit
+def where_no_thread_comes(A):
+    """Stores that are alike for all threads, in a branch that no thread takes."""
+    A: T.Tensor((32,), T.int32)
+    B = T.empty((32,), T.int32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        kept = T.alloc_shared((2,), T.int32)
+        if tx == 0:
+            kept[0] = 5
+            kept[1] = 6
+        if A[tx] > 100:
+            kept[0] = 1
+            kept[0] = kept[0] + 1
+            kept[1] = kept[0]
+        B[tx] = kept[0] * 10 + kept[1]
+    return B
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(100, 56), (101, 22)])
+def test_statements_alike_for_all_threads_run_only_where_one_comes(
+    largest: int, expected: int
+) -> None:
+    """In a branch that depends on data, they once ran in any case."""
+    values = np.arange(32, dtype=np.int32)
+    values[7] = largest
+    same(where_no_thread_comes, [values], np.full(32, expected))

@@ -284,6 +284,39 @@ def test_phases_in_variables_of_a_role() -> None:
     same(phases_in_variables, [a], a - np.concatenate([np.zeros((1, 64), "i4"), a[:-1]]))
 
 
+@tileprof.jit
+def turns_by_hand(A):
+    """A role copies with cp.async, and arrives when its copies are over."""
+    A: T.Tensor((4, 64), T.int32)
+    out = T.empty((4, 64), T.int32)
+    with T.Kernel(1, threads=256) as _:
+        tile = T.alloc_shared((64,), T.int32)
+        full, free = T.alloc_barrier(128), T.alloc_barrier(128)
+        for k in T.serial(4):
+            with T.ws(1):
+                T.set_max_nreg(24, 0)
+                T.barrier_wait(free, k % 2 ^ 1)
+                T.async_copy(A[k, :], tile)
+                T.cp_async_barrier_noinc(full)
+            with T.ws(0):
+                T.set_max_nreg(240, 1)
+                T.barrier_wait(full, k % 2)
+                for i in T.Parallel(64):
+                    out[k, i] = tile[i] * 2
+                T.named_barrier_arrive(1, 256)
+                T.barrier_arrive(free)
+    return out
+
+
+def test_roles_that_copy_by_cp_async() -> None:
+    """Copies are over where their role arrives, and the instruction is the one that is named."""
+    a = RNG.integers(-99, 99, (4, 64)).astype("i4")
+    same(turns_by_hand, [a], a * 2)
+    kernel = turns_by_hand.compile()
+    remarks = compiled_for(kernel.program.kernel, "sm_90a", None, {}).remarks
+    assert any("cp.async" in str(r) and "A" in r.subject for r in remarks), remarks
+
+
 # -- errors
 
 

@@ -17,7 +17,7 @@ STORED = {
     "softmax": ("softmax", 0, r"num_warps=(2|8) num_stages=(2|3)"),
     "attention": ("attention", 1, r"BM=(128) BN=(32|64) .*num_stages=(2|3)"),
 }
-"""Case of `benchmarks.triton_pruning`, number of its shape, configurations that match."""
+"""Case of `benchmarks.triton_pruning_cases`, number of its shape, configurations that match."""
 _LOCATION = re.compile(r" ?loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
 
@@ -25,7 +25,8 @@ def stored(name: str) -> dict[str, Any]:
     """Return a list with everything that a rank needs."""
     from triton.backends.compiler import GPUTarget
 
-    from benchmarks.triton_pruning import CASES, TARGET, absent, kernel_of
+    from benchmarks.triton_pruning import TARGET
+    from benchmarks.triton_pruning_cases import CASES, absent, kernel_of
     from tileprof.tuning.pruning.programs import Call, program_of
     from tileprof.tuning.pruning.pruner import name_of
 

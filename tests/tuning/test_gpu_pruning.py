@@ -18,7 +18,7 @@ triton: Any = pytest.importorskip("triton", reason="Triton is not installed")
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import torch
-from benchmarks.triton_pruning import CASES, kernel_of, present
+from benchmarks.triton_pruning_cases import CASES, kernel_of, present
 import triton
 case = next(each for each in CASES if each.name == "gelu")
 function, configs = kernel_of(case)
@@ -41,7 +41,7 @@ def test_autotuner_times_what_is_kept(cache: Path) -> None:
     """The result is right, two of twenty are timed, and at most four are ever compiled."""
     import torch
 
-    from benchmarks.triton_pruning import CASES, kernel_of, present
+    from benchmarks.triton_pruning_cases import CASES, kernel_of, present
 
     case = next(each for each in CASES if each.name == "matmul")
     function, configs = kernel_of(case)

@@ -28,7 +28,7 @@ def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 def case(name: str) -> tuple[Any, list[Any], dict[str, Any]]:
     """A kernel of the benchmark, its list, and arguments without data."""
-    from benchmarks.triton_pruning import CASES, absent, kernel_of
+    from benchmarks.triton_pruning_cases import CASES, absent, kernel_of
 
     found = next(each for each in CASES if each.name == name)
     return *kernel_of(found), absent(found, found.shapes[0])

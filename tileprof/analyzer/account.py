@@ -23,7 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import ONLY_COPIES, Column, Contexts, Mask
 from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.floors import Floors, Limit
-from tileprof.analyzer.numbers import ACCOUNT_FIRST
+from tileprof.analyzer.numbers.reports import ACCOUNT_FIRST
 from tileprof.analyzer.together import Claim, together
 
 _COMMUNICATION = re.compile(r"nccl", re.IGNORECASE)

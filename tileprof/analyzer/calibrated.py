@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from tileprof.analyzer.findings import TIERS, Evidence, Gain, Tier
-from tileprof.analyzer.numbers import CALIBRATED_NARROWEST
+from tileprof.analyzer.numbers.reports import CALIBRATED_NARROWEST
 
 __all__ = ["FACTORS", "sharpest", "stretched"]
 

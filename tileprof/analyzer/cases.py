@@ -20,7 +20,7 @@ from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.machine.issued_products import element_of, issued_products, operations_of
 from tileprof.analyzer.machine.reloads import reloaded_bytes
 from tileprof.analyzer.machine.repeats import repetition, turns_of
-from tileprof.analyzer.numbers import HALFWAY, SCHEDULERS
+from tileprof.analyzer.numbers.shared import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.phases import Phase, phases
 from tileprof.analyzer.program.steady import Steps

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.machine.code import opcode_of
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.reports import (
     CHANGES_LEAST,
     CHANGES_QUARTILES,
     CHANGES_RESOLUTION,

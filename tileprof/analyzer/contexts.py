@@ -17,7 +17,7 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration, percent
-from tileprof.analyzer.numbers import CONTEXTS_ALL, CONTEXTS_RECORDING_PART
+from tileprof.analyzer.numbers.reports import CONTEXTS_ALL, CONTEXTS_RECORDING_PART
 from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.errors import Location

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.findings import Gain
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.reports import (
     ESTIMATES_ALL_FROM,
     ESTIMATES_FOLD,
     ESTIMATES_INDEPENDENT,
     ESTIMATES_SPREAD,
     ESTIMATES_UNSEEN,
-    LONGEST_SAVING,
 )
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 
 Weights: TypeAlias = npt.NDArray[np.float64]
 """By row of a kernel's samples, how many of them."""

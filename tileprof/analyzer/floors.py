@@ -21,7 +21,7 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import Column, Contexts
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.reports import (
     FLOORS_CACHED,
     FLOORS_IMPOSSIBLE,
     FLOORS_LAUNCH_NS,

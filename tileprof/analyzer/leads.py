@@ -20,7 +20,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import LEADS_PART
+from tileprof.analyzer.numbers.reports import LEADS_PART
 from tileprof.errors import Location
 
 __all__ = ["Lead", "strongest"]

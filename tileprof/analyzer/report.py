@@ -44,8 +44,7 @@ from tileprof.analyzer.findings import (
 )
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import sampled_share
-from tileprof.analyzer.numbers import (
-    FEWEST_SAMPLES,
+from tileprof.analyzer.numbers.reports import (
     NOISE,
     REPORT_LEAST_OF_KERNEL,
     REPORT_LEAST_OF_PROGRAM,
@@ -53,6 +52,7 @@ from tileprof.analyzer.numbers import (
     REPORT_LEAST_SHARE,
     REPORT_LEAST_SLACK,
 )
+from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.analyzer.together import Claim
 from tileprof.analyzer.unexplained import unexplained

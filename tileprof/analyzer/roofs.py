@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS, MEMORY_USE_COPY
+from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
+from tileprof.analyzer.numbers.shared import HALFWAY, L2_KEEPS
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.needless_writes import needless_bytes

@@ -25,7 +25,7 @@ import numpy as np
 
 from tileprof.analyzer.contexts import LATE, ONLY_COPIES, Column, Contexts
 from tileprof.analyzer.findings import Finding, Gain
-from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,12 @@ from tileprof.analyzer.account import Account, KernelAccount
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Evidence, Finding, duration, listed, percent, plain
 from tileprof.analyzer.leads import strongest
-from tileprof.analyzer.numbers import (
-    MOST_OF_A_KIND,
+from tileprof.analyzer.numbers.reports import (
     UNEXPLAINED_FAR,
     UNEXPLAINED_FAR_OF_MEMORY,
     UNEXPLAINED_LEAST,
 )
+from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
 
 FAR, UNKNOWN = "far-from-floor", "unknown-work"
 """Names under which they are reported."""

@@ -5,7 +5,7 @@ and an exit code: that of the user's program for `run`, 2 for wrong use, 1 for a
 a kernel that is wrong itself.
 
 To add a command: one file with a `COMMAND`, in `kernel` if it is about a kernel in a file, and one
-word in `COMMANDS`.
+line that names it in `public.py`.
 """
 
 from typing import TYPE_CHECKING

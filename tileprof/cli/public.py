@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 
 from tileprof.errors import (
     ArgumentError,
@@ -18,33 +19,43 @@ from tileprof.errors import (
 )
 from tileprof.progress import working
 
-from . import (
-    cache_command,
-    completion,
-    ctl,
-    diff,
-    doctor,
-    export,
-    learn,
-    mcp_command,
-    report,
-    run,
-    terminal,
-    view,
-)
-from .bisecting import bisect_command
-from .kernel import bench, check, compile_command, events, inspect_command, show, tune
+from . import completion, terminal
 from .parsing import Command
-from .trying import try_command
 
 __all__ = ["COMMANDS", "main"]
 
-_MODULES = (
-    run, ctl, view, report, try_command, diff, bench, tune, bisect_command, export, compile_command,
-    inspect_command, events, check, show, learn, cache_command, doctor, mcp_command,
-)  # fmt: skip
-COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
-COMMANDS["completion"] = completion.command(COMMANDS)
+_MODULES = {
+    "run": "run", "ctl": "ctl", "view": "view", "report": "report", "try": "trying.try_command",
+    "diff": "diff", "bench": "kernel.bench", "tune": "kernel.tune",
+    "bisect": "bisecting.bisect_command", "export": "export", "compile": "kernel.compile_command",
+    "inspect": "kernel.inspect_command", "events": "kernel.events", "check": "kernel.check",
+    "show": "kernel.show", "learn": "learn", "cache": "cache_command", "doctor": "doctor",
+    "mcp": "mcp_command",
+}  # fmt: skip
+"""Modules of commands in the order of `tileprof --help`. A run imports only that of its command."""
+
+
+class _Commands(Mapping[str, Command]):
+    """Commands by name, imported one by one when they are asked for."""
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _MODULES
+        yield "completion"
+
+    def __len__(self) -> int:
+        return len(_MODULES) + 1
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES or name == "completion"
+
+    def __getitem__(self, name: str) -> Command:
+        if name == "completion":
+            return completion.command(self)
+        found: Command = import_module(f"tileprof.cli.{_MODULES[name]}").COMMAND
+        return found
+
+
+COMMANDS: Mapping[str, Command] = _Commands()
 _QUIET = {"bench", "bisect", "mcp", "try", "tune"}
 """Commands during which nothing is drawn: it would disturb times, and a server never ends."""
 WRONG_USE = (
@@ -75,7 +86,7 @@ def _dispatch(arguments: list[str]) -> int:
         case [name, *rest] if name in COMMANDS:
             if name == "run":
                 with terminal.progress(apart=True):
-                    return run.COMMAND.main(rest)
+                    return COMMANDS[name].main(rest)
             if name in _QUIET:
                 return COMMANDS[name].main(rest)
             with terminal.progress(), working(f"tileprof {name}"):

@@ -35,7 +35,7 @@ from tileprof.compiler.cuda.layouts.shuffles import Shuffles, plan_shuffles
 from tileprof.compiler.cuda.target import WIDEST_ACCESS, WORD
 from tileprof.ir.memory import base
 
-from .transactions import Ints
+from .points import Ints, first_of_each
 
 _WARP = 32
 
@@ -346,10 +346,7 @@ def _staged(
     table = layout.table()[:, ::width]
     address = (table * strides).sum(axis=-1) * dtype.bytes
     if access == "write":
-        flat = address[:, 0]
-        first = np.zeros(len(flat), np.bool_)
-        first[np.unique(flat, return_index=True)[1]] = True
-        address = np.where(first[:, None], address, -1)
+        address = np.where(first_of_each(address[:, :1]), address, -1)
     return SharedRequests(
         access, np.ascontiguousarray(address.T).reshape(-1, _WARP), width * dtype.bytes
     )

@@ -50,7 +50,12 @@ def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
     strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
     number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
     if once:
-        first = np.zeros(number.size, np.bool_)
-        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
-        number = np.where(first.reshape(number.shape), number, -1)
+        number = np.where(first_of_each(number), number, -1)
     return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
+
+
+def first_of_each(numbers: Ints) -> NDArray[np.bool_]:
+    """Return where each number stands for the first time, in row-major order."""
+    first = np.zeros(numbers.size, np.bool_)
+    first[np.unique(numbers, return_index=True)[1]] = True
+    return first.reshape(numbers.shape)

@@ -16,7 +16,7 @@ from tileprof.errors import ArgumentError, Location
 from tileprof.once import Kept
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec, allocate, describe
-from tileprof.runtime.device import written_params
+from tileprof.runtime.device import used_params, written_params
 from tileprof.runtime.launch import LoadedKernel, load
 from tileprof.runtime.selection import choose
 
@@ -177,6 +177,9 @@ class Plan:
     """Values of the symbols and shapes of the outputs, where no scalar argument changes them."""
     lessons: int = 0
     """Calls that may still be shown to the native launcher."""
+    absent: tuple[tuple[int, Any], ...] = ()
+    """Positions of arguments that are None, tensors that the kernel does not use, and what is
+    passed in their place."""
 
     @classmethod
     def make(
@@ -190,9 +193,20 @@ class Plan:
         kernel = variant.traced.kernel
         positions = {n: at for at, n in enumerate(names)}
         symbols: dict[str, int] = {}
-        for param in kernel.params:
-            if isinstance(param.type, ir.BufferType) and param.role == "in":
-                check_tensor(param, param.type, specs[positions[param.name]], kernel, symbols)
+        tensors = [(at, p, p.type) for at, p in enumerate(kernel.params)
+                   if isinstance(p.type, ir.BufferType) and p.role == "in"]  # fmt: skip
+        unused = {at for at, _, _ in tensors if specs[positions[kernel.params[at].name]] is None}
+        unused -= used_params(kernel) if unused else set()
+        for at, param, kind in tensors:
+            if at not in unused:
+                check_tensor(param, kind, specs[positions[param.name]], kernel, symbols)
+        first = next((s for s in specs if s is not None), None)
+        absent = tuple(
+            (positions[p.name], allocate(first, (1,) * kind.rank, kind.dtype))
+            for at, p, kind in tensors if at in unused
+        )  # fmt: skip
+        if absent:
+            _settle_unused(kernel, symbols, set(variant.traced.derived))
         for at in written_params(kernel):
             param = kernel.params[at]
             if param.role == "in":
@@ -209,15 +223,17 @@ class Plan:
             ),
             tuple((at, p) for at, p in enumerate(kernel.params) if p.role == "out"),
             variant.traced.returned,
-            next((s for s in specs if s is not None), None),
+            first,
             variant.loaded(*where),
             kernel.location,
             None,
+            absent=absent,
         )
         if not (plan.scalars and variant.traced.derived):
             plan.ready = plan._settle(())
             # The first call is none of them: a kernel that runs once needs no launcher.
-            plan.lessons = 1 + LESSONS if plan.loaded.device.startswith("cuda") else 0
+            learns = plan.loaded.device.startswith("cuda") and not absent
+            plan.lessons = 1 + LESSONS if learns else 0
         return plan
 
     def run(
@@ -228,7 +244,7 @@ class Plan:
     ) -> Any:
         """Launch on these arguments; gives the outputs.  `warm` may learn from the call, whose
         arguments were `given`."""
-        if self.scalars:
+        if self.scalars or self.absent:
             args = self._converted(args)
         values = [args[at] if at >= 0 else None for at in self.sources]
         if abstract.state.written is not None:
@@ -266,7 +282,7 @@ class Plan:
         self.loaded.launch(values, symbols)
 
     def _given(self, args: Sequence[Any]) -> list[Any]:
-        if self.scalars:
+        if self.scalars or self.absent:
             args = self._converted(args)
         return [args[at] if at >= 0 else None for at in self.sources]
 
@@ -274,6 +290,14 @@ class Plan:
         made = list(args)
         for at, param in self.scalars:
             made[at] = to_scalar(made[at], param, self.location)
+        for at, instead in self.absent:
+            if made[at] is not None:
+                raise ArgumentError(
+                    f"an argument is {made[at]!r:.60}, and a tensor or None is expected",
+                    location=self.location,
+                    hint="Pass an array, or None where the kernel does not use it.",
+                )
+            made[at] = instead
         return made
 
     def _settle(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
@@ -315,7 +339,7 @@ class BoundCall:
     def of(cls, plan: Plan, args: Sequence[Any], outputs: dict[Any, Any]) -> BoundCall:
         """Return the call of a plan on these arguments.  Arrays among `outputs` are written to
         where they fit, and new ones are added to it."""
-        if plan.scalars:
+        if plan.scalars or plan.absent:
             args = plan._converted(args)
         values = [args[at] if at >= 0 else None for at in plan.sources]
         symbols, shapes = plan.ready or plan._settle(values)
@@ -346,7 +370,10 @@ def check_tensor(
 
     shown = f"{expected.dtype}[{', '.join(map(str, expected.shape))}]"
     if spec is None:
-        fail("is not an array", f"Expected is a tensor {shown}.")
+        fail(
+            "is not an array",
+            f"Expected is a tensor {shown}; None is one that the kernel does not use.",
+        )
         return
     if spec.dtype != expected.dtype:
         fail(
@@ -376,6 +403,23 @@ def check_tensor(
                 f"has {actual} in {what}, and `{dim}` is {symbols[dim]} in an argument before it",
                 f"Its shape is {spec.shape}, and {shown} is expected.",
             )
+
+
+def _settle_unused(kernel: ir.Kernel, symbols: dict[str, int], derived: set[str]) -> None:
+    """Give extents of tensors that are not passed a number; ArgumentError where it matters."""
+    values = kernel.symbol_values()
+    used = {v for op in kernel.ops() for v in op.operand_values()}
+    for name in kernel.symbols:
+        if name in symbols or name in derived:
+            continue
+        if values[name] in used:
+            raise ArgumentError(
+                f"no argument of `{kernel.name}` gives the extent `{name}`: the tensors that have "
+                "it are None",
+                location=kernel.location,
+                hint="Pass one of them.",
+            )
+        symbols[name] = 1
 
 
 def _check_elements(name: str, spec: TensorSpec | None, kernel: ir.Kernel) -> None:

@@ -33,7 +33,7 @@ _OTHER: Mapping[str, str] = {
     "min": "`T.min(a, b)` of scalars, `T.reduce_min` of a tile",
     "sum": "`T.reduce_sum`", "cumulative_sum": "`T.cumsum`", "clip": "`T.clamp`",
     "prod": "a loop over the elements", "mean": "`T.reduce_sum`, then a division",
-    "where": _CHOICE, "select": _CHOICE, "Select": _CHOICE,
+    "where": _CHOICE, "select": _CHOICE,
     "dot": _GEMM, "matmul": _GEMM, "mm": _GEMM, "bmm": _GEMM, "einsum": _GEMM, "inner": _GEMM,
     "zeros": "`T.alloc_fragment(shape, dtype)` and `T.clear`", "zeros_like": "`T.clear(buffer)`",
     "ones": "`T.fill(buffer, 1)`", "full": "`T.fill(buffer, value)`",

@@ -108,16 +108,19 @@ class JitFunction(Kernelized):
 
     def _made(self, bound: Sequence[Any]) -> Kernel:
         """Run the factory."""
-        made = self.function(*bound)
+        return self._compile_made(self.function(*bound))
+
+    def _compile_made(self, made: Any, extents: Mapping[str, int] | None = None) -> Kernel:
+        if isinstance(made, Kernel) and self.out_idx is None and not extents:
+            # The factory compiled it itself, with options of its own.
+            return made
         if not isinstance(made, PrimFunc):
+            kind = "a compiled kernel" if isinstance(made, Kernel) else f"{made!r:.60}"
             raise UsageError(
-                f"`{self.__name__}` returns {made!r:.60}",
+                f"`{self.__name__}` returns {kind}",
                 location=self.location,
                 hint="It has to return the `@T.prim_func` that it defines.",
             )
-        return self._compile_made(made)
-
-    def _compile_made(self, made: PrimFunc, extents: Mapping[str, int] | None = None) -> Kernel:
         return compile(
             made,
             out_idx=self.out_idx,

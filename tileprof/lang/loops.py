@@ -13,8 +13,8 @@ from .context import Hints, Loop, current
 from .spans import here
 
 __all__ = [
-    "Frame", "Kernel", "Parallel", "Persistent", "Pipelined", "Serial", "Unroll", "Vectorized",
-    "scope", "serial", "unroll", "vectorized",
+    "Else", "Frame", "If", "Kernel", "Parallel", "Persistent", "Pipelined", "Serial", "Then",
+    "Unroll", "Vectorized", "grid", "loop_break", "scope", "serial", "unroll", "vectorized",
 ]  # fmt: skip
 
 _THREADS = 128
@@ -110,6 +110,36 @@ class scope(Frame):
 
     def _open(self) -> AbstractContextManager[Any]:
         return current().scope(self.name)
+
+
+class _Part(Frame):
+    """A part of a branch that is written as context managers.
+
+    Only the well-formed ones are replaced by an `if` before the kernel runs; this is the rest.
+    """
+
+    def _open(self) -> AbstractContextManager[Any]:
+        raise KernelError(
+            f"`T.{type(self).__name__}` outside of a branch",
+            location=here(),
+            hint="Write `with T.If(condition):` around `with T.Then():` and, where it is wanted, "
+            "`with T.Else():`, in a kernel or a `@T.macro`; or a plain `if` with `else`.",
+        )
+
+
+class If(_Part):
+    """`with T.If(condition):` around `with T.Then():` and `with T.Else():` is a plain `if`."""
+
+    def __init__(self, condition: Any) -> None:
+        self.condition = condition
+
+
+class Then(_Part):
+    """What runs where the condition of `T.If` holds."""
+
+
+class Else(_Part):
+    """What runs where the condition of `T.If` does not hold."""
 
 
 def _hints(annotations: dict[str, Any] | None, **given: Any) -> Hints:
@@ -208,6 +238,26 @@ def Pipelined(
         start, stop = 0, start
     hints = _hints(annotations, order=order, stage=stage, sync=sync, group=group)
     return Loop("pipelined", start, stop, num_stages=int(num_stages), hints=hints)
+
+
+def grid(*extents: Any) -> Loop:
+    """Loop over all points of a box, one after the other: `for i, j in T.grid(M, N)` stands for
+    a `T.serial` loop in a `T.serial` loop."""
+    raise KernelError(
+        "`T.grid` in a form that does not stand for loops in loops",
+        location=here(),
+        hint="Write `for i, j in T.grid(m, n):` with one name for each extent and no `break`, or "
+        "loops in loops: `for i in T.serial(m):` around `for j in T.serial(n):`.",
+    )
+
+
+def loop_break() -> None:
+    """Leave the loop around: another word for `break`."""
+    raise KernelError(
+        "`T.loop_break()` outside of a loop",
+        location=here(),
+        hint="It ends the `for` or `while` of the kernel that it stands in, as `break` does.",
+    )
 
 
 def Persistent(

@@ -167,6 +167,16 @@ def sync_grid() -> None:
     current().sync_grid()
 
 
+def pdl_sync() -> None:
+    """Do nothing: a launch begins when those before it have ended, whose results it sees."""
+    current().need_launch("`T.pdl_sync`")
+
+
+def pdl_trigger() -> None:
+    """Do nothing: the next launch begins when this one has ended."""
+    current().need_launch("`T.pdl_trigger`")
+
+
 def import_source(source: str | None = None) -> None:
     """Take the text of foreign code: none, as where a kernel may call such code and does not."""
     if source is not None:

@@ -14,13 +14,18 @@ from .dtypes import dtype
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
 from .loops import (
+    Else,
+    If,
     Kernel,
     Parallel,
     Persistent,
     Pipelined,
     Serial,
+    Then,
     Unroll,
     Vectorized,
+    grid,
+    loop_break,
     parallel,
     scope,
     serial,
@@ -44,6 +49,8 @@ from .memory import (
     import_source,
     make_swizzled_layout,
     no_set_max_nreg,
+    pdl_sync,
+    pdl_trigger,
     reshape,
     sync_grid,
     sync_threads,
@@ -51,7 +58,11 @@ from .memory import (
     view,
 )  # fmt: skip
 from .scalar_math import (
+    And,
     Cast,
+    Not,
+    Or,
+    Select,
     abs,
     acos,
     all_of,
@@ -135,19 +146,24 @@ from .threads.numbers import (
     get_thread_binding,
     get_thread_bindings,
     thread_binding,
+    thread_return,
     tvm_thread_allreduce,
 )  # fmt: skip
 from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
+    async_copy,
     barrier_arrive,
     barrier_wait,
+    cp_async_barrier_noinc,
     dec_max_nreg,
     fence_proxy_async,
     inc_max_nreg,
     mbarrier_arrive,
     mbarrier_wait_parity,
+    named_barrier_arrive,
+    set_max_nreg,
     tma_copy,
     wait_wgmma,
     warpgroup_fence_operand,
@@ -209,35 +225,37 @@ from .tiles import (
 )  # fmt: skip
 
 Buffer = Tensor
+FloorDiv, FloorMod = floordiv, floormod
 symbolic = dynamic
 __all__ = [
-    "Buffer", "Cast", "Fragment", "FragmentBuffer", "GemmWarpPolicy", "Kernel", "Layout",
-    "LocalBuffer", "Parallel", "Persistent", "Pipelined", "Ref", "Serial", "SharedBuffer",
-    "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos", "all_of", "all_sync",
-    "alloc_barrier", "alloc_fragment", "alloc_global", "alloc_local", "alloc_reducer",
-    "alloc_shared", "alloc_var", "annotate_consumer_reg_alloc", "annotate_l2_hit_ratio",
-    "annotate_layout", "annotate_producer_reg_dealloc", "annotate_safe_value", "any_of",
-    "any_sync", "asin", "assume", "atan", "atan2", "atomic_add", "atomic_addx2", "atomic_addx4",
-    "atomic_max", "atomic_min", "attr", "ballot", "ballot_sync", "barrier_arrive", "barrier_wait",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp",
-    "clear", "clz", "comm_reducer", "compile", "const", "copy", "copysign", "cos", "cosh",
-    "cummax", "cumsum", "device_assert", "disable_warp_group_reg_alloc", "dp4a", "dtype", "dyn",
-    "dynamic", "empty", "erf", "evaluate", "exp", "exp2", "exp10", "fabs", "fill",
-    "finalize_reducer", "floor", "floordiv", "floormod", "fma", "fmod", "gemm",
-    "get_block_binding", "get_block_bindings", "get_lane_idx", "get_thread_binding",
-    "get_thread_bindings", "get_warp_group_idx", "get_warp_idx", "get_warp_idx_sync",
-    "if_then_else", "im2col", "import_source", "infinity", "isfinite", "isinf", "isnan", "jit",
-    "log", "log1p", "log2", "log10", "macro", "make_swizzled_layout", "max", "max_value",
-    "mbarrier_arrive", "mbarrier_wait_parity", "min", "min_value", "nearbyint", "no_set_max_nreg",
-    "parallel", "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax",
-    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
-    "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "round", "rsqrt",
-    "scope", "serial", "shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shift_left",
-    "shift_right", "shuffle_elect", "sigmoid", "sin", "sinh", "sqrt", "symbolic", "sync_grid",
-    "sync_threads", "sync_warp", "tan", "tanh", "thread_binding", "tma_copy", "trunc", "truncdiv",
-    "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_down",
-    "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view", "warp_reduce_bitand",
-    "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
+    "And", "Buffer", "Cast", "Else", "FloorDiv", "FloorMod", "Fragment", "FragmentBuffer",
+    "GemmWarpPolicy", "If", "Kernel", "Layout", "LocalBuffer", "Not", "Or", "Parallel",
+    "Persistent", "Pipelined", "Ref", "Serial", "SharedBuffer", "StridedTensor", "Tensor", "Then",
+    "Unroll", "Vectorized", "abs", "acos", "all_of", "all_sync", "alloc_barrier", "alloc_fragment",
+    "alloc_global", "alloc_local", "alloc_reducer", "alloc_shared", "alloc_var",
+    "annotate_consumer_reg_alloc", "annotate_l2_hit_ratio", "annotate_layout",
+    "annotate_producer_reg_dealloc", "annotate_safe_value", "any_of", "any_sync", "asin", "assume",
+    "atan", "atan2", "atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min",
+    "attr", "ballot", "ballot_sync", "barrier_arrive", "barrier_wait", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clear", "clz", "comm_reducer",
+    "compile", "const", "copy", "copysign", "cos", "cosh", "cummax", "cumsum", "device_assert",
+    "disable_warp_group_reg_alloc", "dp4a", "dtype", "dyn", "dynamic", "empty", "erf", "evaluate",
+    "exp", "exp2", "exp10", "fabs", "fill", "finalize_reducer", "floor", "floordiv", "floormod",
+    "fma", "fmod", "gemm", "get_block_binding", "get_block_bindings", "get_lane_idx",
+    "get_thread_binding", "get_thread_bindings", "get_warp_group_idx", "get_warp_idx",
+    "get_warp_idx_sync", "grid", "if_then_else", "im2col", "import_source", "infinity", "isfinite",
+    "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "loop_break", "macro",
+    "make_swizzled_layout", "max", "max_value", "mbarrier_arrive", "mbarrier_wait_parity", "min",
+    "min_value", "nearbyint", "no_set_max_nreg", "parallel", "popcount", "pow", "prim_func",
+    "print", "reduce", "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor",
+    "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum", "reducer_init", "reducer_update",
+    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
+    "shfl_up", "shfl_xor", "shift_left", "shift_right", "shuffle_elect", "sigmoid", "sin", "sinh",
+    "sqrt", "symbolic", "sync_grid", "sync_threads", "sync_warp", "tan", "tanh", "thread_binding",
+    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view",
+    "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min",
+    "warp_reduce_sum", "ws",
 ]  # fmt: skip
 __all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
 __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
@@ -245,6 +263,9 @@ __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+# Statements and functions by which authors steer single threads and launches.
+__all__ += ["Select", "pdl_sync", "pdl_trigger", "thread_return"]
+__all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:

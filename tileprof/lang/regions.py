@@ -20,7 +20,12 @@ class Region:
     location: Location | None = None
     open: bool = True
     ended: bool = False
-    """Whether a `break` or `continue` ends it: ops traced after that never run."""
+    """Whether a `break`, a `continue` or a return of the thread ends it: ops traced after that
+    never run."""
+    rest: ir.Block | None = None
+    """The block inside of it for ops that only threads run which have not returned."""
+    returns: list[ir.Block] = field(default_factory=list)
+    """Blocks inside of it at whose end a thread returns."""
     merged: Region | None = None
     """The region into which its ops were moved when it closed."""
     constants: dict[tuple[str, ir.DType], ir.Value] = field(default_factory=dict)
@@ -31,7 +36,7 @@ class Region:
     def cursor(self) -> ir.Block:
         """Block that the next op is added to; it is thrown away once the region has ended."""
         if not self.ended:
-            return self.block
+            return self.block if self.rest is None else self.rest
         if self._scratch is None:
             self._scratch = ir.Block()
         return self._scratch

@@ -18,13 +18,13 @@ from .static import FUNCTIONS, as_number, is_number, range_of
 from .values import Buffer, BufferRegion, Deferred, Scalar
 
 __all__ = [
-    "FAST", "Cast", "abs", "acos", "all_of", "any_of", "asin", "atan", "atan2", "bitwise_and",
-    "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clz",
-    "copysign", "cos", "cosh", "dp4a", "erf", "exp", "exp2", "exp10", "fabs", "floor", "floordiv",
-    "floormod", "fma", "fmod", "if_then_else", "infinity", "isfinite", "isinf", "isnan", "log",
-    "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint", "popcount",
-    "pow", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh",
-    "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "FAST", "And", "Cast", "Not", "Or", "Select", "abs", "acos", "all_of", "any_of", "asin", "atan",
+    "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv",
+    "clamp", "clz", "copysign", "cos", "cosh", "dp4a", "erf", "exp", "exp2", "exp10", "fabs",
+    "floor", "floordiv", "floormod", "fma", "fmod", "if_then_else", "infinity", "isfinite", "isinf",
+    "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint",
+    "popcount", "pow", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid",
+    "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip
 
 
@@ -212,6 +212,11 @@ def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:
     return current().select(condition, then, otherwise)
 
 
+def Select(condition: Any, true_value: Any, false_value: Any) -> Any:
+    """Return what `if_then_else` does: which of both values are computed makes no difference."""
+    return if_then_else(condition, true_value, false_value)
+
+
 def infinity(dtype: Any = "float32") -> float:
     """Positive infinity, for a float type."""
     _need_float(dtype, "infinity")
@@ -246,6 +251,23 @@ def any_of(*conditions: Any) -> Any:
 def all_of(*conditions: Any) -> Any:
     """Return whether all conditions hold; all of them are evaluated."""
     return _all(conditions, "and")
+
+
+def And(*conditions: Any) -> Any:
+    """Return whether all conditions hold: another word for `all_of`."""
+    return _all(conditions, "and")
+
+
+def Or(*conditions: Any) -> Any:
+    """Return whether at least one condition holds: another word for `any_of`."""
+    return _all(conditions, "or")
+
+
+def Not(condition: Any) -> Any:
+    """Return whether a condition does not hold."""
+    if not isinstance(condition, Scalar):
+        return not _all((condition,), "and")
+    return current().result(ir.Unary("not", current().condition(condition)))
 
 
 def _all(conditions: tuple[Any, ...], kind: str) -> Any:

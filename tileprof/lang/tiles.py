@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -14,6 +15,7 @@ from .functions import macro
 from .loops import Parallel, parallel, vectorized
 from .scalar_math import all_of, if_then_else
 from .spans import here
+from .values import BufferRegion
 
 __all__ = [
     "GemmWarpPolicy", "atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min",
@@ -52,8 +54,10 @@ def copy(
 
     Each side is a buffer, a region (`A[0:64, k]`), or an element, which stands for the tile that
     begins there, in the other side's shape. Shapes must be equal, except for extents of 1. Elements
-    outside of a global tensor are read as the safe value (0) and are not written. The keywords are
-    hints about the instruction and change no result.
+    outside of a global tensor are read as the safe value (0) and are not written. The size of a
+    slice may be computed in the kernel, if the other side is a tile on the chip or a part of one:
+    elements that the source lacks are read as 0. The keywords are hints about the instruction and
+    change no result.
 
         T.copy(A[by * 128, k * 64], A_shared)
     """
@@ -71,7 +75,92 @@ def copy(
         prefer_instruction=prefer_instruction,
         loop_layout=loop_layout,
     )
-    current().copy(src, dst, hints)
+    if _is_counted(src) or _is_counted(dst):
+        _copy_counted(*_matched(src, dst))
+    else:
+        current().copy(src, dst, hints)
+
+
+def _is_counted(held: Any) -> bool:
+    """Return whether an operand is a slice whose size only the kernel knows."""
+    return isinstance(held, BufferRegion) and bool(held.counts)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A dimension of a copy: the one of its source, of its target, and its points."""
+
+    source: int
+    target: int
+    extent: int
+    """Points that are looked at: as many as the side on the chip has elements."""
+    reads: Any = None
+    """Number of points that the source has; None for all of them."""
+    writes: Any = None
+    """Number of points that the target has; None for all of them."""
+
+
+_Side = tuple[Any, tuple[Any, ...], list[tuple[int, Any, Any]]]
+
+
+def _side(held: Any) -> _Side:
+    """Return a buffer, where a part of it begins, and its dimensions: number, extent, count."""
+    if isinstance(held, BufferRegion):
+        extents = held.extents
+        sizes = [(n, e, held.counts.get(n)) for n, e in enumerate(extents) if e != 1]
+        return held.buffer, tuple(current().as_scalar(o) for o in held.offsets), sizes
+    place = current().need_place("an operand of `T.copy`", held)
+    if isinstance(place, BufferRegion):
+        return _side(place)
+    shape = place.type.shape
+    return place, (0,) * len(shape), [(n, e, None) for n, e in enumerate(shape) if e != 1]
+
+
+def _matched(src: Any, dst: Any) -> tuple[Any, ...]:
+    """Return buffers and first elements of both sides of a copy, and its axes."""
+    (one, starts, sizes), (other, ends, places) = _side(src), _side(dst)
+    axes = []
+    for (a, reads, read), (b, writes, written) in zip(sizes[::-1], places[::-1]):
+        extent = reads if reads is not None else writes
+        if extent is None:
+            extent = _room(one, a) or _room(other, b)
+        if extent is None or (writes is not None and writes != extent):
+            current().refuse_counts(src if _is_counted(src) else dst)
+        axes.append(_Axis(a, b, extent, read, written))
+    if len(sizes) != len(places):
+        current().refuse_counts(src if _is_counted(src) else dst)
+    return one, starts, other, ends, axes[::-1]
+
+
+def _room(buffer: Any, at: int) -> int | None:
+    """Return how many elements a tile has along a dimension; None for a tensor."""
+    extent = buffer.type.shape[at]
+    return extent if buffer.type.space != "global" and isinstance(extent, int) else None
+
+
+@macro
+def _copy_counted(
+    one: Any, starts: Sequence[Any], other: Any, ends: Sequence[Any], axes: Sequence[_Axis]
+) -> None:
+    """Copy the elements that both sides have; a target that has more gets 0 there."""
+    for point in Parallel(*[axis.extent for axis in axes]):
+        points = point if len(axes) > 1 else (point,)
+        here, there = list(starts), list(ends)
+        for n in list(range(len(axes))):
+            here[axes[n].source] = here[axes[n].source] + points[n]
+            there[axes[n].target] = there[axes[n].target] + points[n]
+        written = [points[n] < a.writes for n, a in enumerate(axes) if a.writes is not None]
+        read = [
+            points[n] < a.reads
+            for n, a in enumerate(axes)
+            if a.reads is not None and a.writes is None
+        ]
+        if written:
+            if all_of(*written):
+                value = one[tuple(here)]
+                other[tuple(there)] = if_then_else(all_of(*read), value, 0) if read else value
+        else:
+            other[tuple(there)] = if_then_else(all_of(*read), one[tuple(here)], 0)
 
 
 def im2col(
@@ -132,12 +221,29 @@ def _patches(
 
 def fill(buffer: Any, value: Any, annotations: dict[str, Any] | None = None) -> None:
     """Set every element of a buffer or region to `value`."""
-    current().fill(buffer, value)
+    if _is_counted(buffer):
+        _fill_counted(*_matched(buffer, buffer), value)
+    else:
+        current().fill(buffer, value)
 
 
 def clear(buffer: Any, annotations: dict[str, Any] | None = None) -> None:
     """Set every element of a buffer or region to 0."""
-    current().fill(buffer, 0)
+    fill(buffer, 0)
+
+
+@macro
+def _fill_counted(
+    one: Any, starts: Sequence[Any], other: Any, ends: Sequence[Any], axes: Sequence[_Axis],
+    value: Any,
+) -> None:  # fmt: skip
+    for point in Parallel(*[axis.extent for axis in axes]):
+        points = point if len(axes) > 1 else (point,)
+        there = list(ends)
+        for n in list(range(len(axes))):
+            there[axes[n].target] = there[axes[n].target] + points[n]
+        if all_of(*[points[n] < a.writes for n, a in enumerate(axes) if a.writes is not None]):
+            other[tuple(there)] = value
 
 
 class GemmWarpPolicy(Enum):

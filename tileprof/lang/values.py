@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileprof import ir
@@ -243,16 +243,27 @@ class BufferData:
 
 class BufferRegion(Whole):
     """A part of a buffer: an offset and an extent for each dimension.  An extent of None follows
-    from the other operand of a tile operation."""
+    from the other operand of a tile operation.
 
-    __slots__ = ("buffer", "extents", "offsets")
+    `counts` are extents that are known only when the kernel runs, by dimension; `extents` has None
+    there.  `span` is where the part is written.
+    """
+
+    __slots__ = ("buffer", "counts", "extents", "offsets", "span")
 
     def __init__(
-        self, buffer: Buffer, offsets: tuple[Any, ...], extents: tuple[int | None, ...]
+        self,
+        buffer: Buffer,
+        offsets: tuple[Any, ...],
+        extents: tuple[int | None, ...],
+        counts: Mapping[int, Any] | None = None,
+        span: Location | None = None,
     ) -> None:
         self.buffer = buffer
         self.offsets = offsets
         self.extents = extents
+        self.counts = counts or {}
+        self.span = span
 
     @property
     def dtype(self) -> dtype:

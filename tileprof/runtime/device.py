@@ -73,6 +73,12 @@ def written_params(kernel: ir.Kernel) -> list[int]:
     return sorted(places[value] for value in written if value in places)
 
 
+def used_params(kernel: ir.Kernel) -> set[int]:
+    """Return the indices of the parameters that any op of the kernel names."""
+    used = {v for op in kernel.ops() for v in op.operand_values()}
+    return {at for at, value in enumerate(kernel.param_values()) if value in used}
+
+
 def widest_elements(kernel: ir.Kernel) -> dict[int, ir.DType]:
     """Return the widest type that elements of each tensor are accessed as, by its position."""
     places = {v: at for at, v in enumerate(kernel.param_values())}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tileprof.analyzer.numbers import FLOORS_USUAL
+from tileprof.analyzer.numbers.reports import FLOORS_USUAL
 from tileprof.binary.occupancy import Multiprocessor
 from tileprof.compiler.cuda.target import Target
 

@@ -35,7 +35,7 @@ from typing import Any
 
 from plant.scores import NOISE, advice
 from tileprof.analyzer import calibrated
-from tileprof.analyzer.numbers import CALIBRATED_NARROWEST, CALIBRATED_NOMINAL
+from tileprof.analyzer.numbers.reports import CALIBRATED_NARROWEST, CALIBRATED_NOMINAL
 
 __all__ = ["Case", "Factors", "cases_of", "coverage", "factors", "main"]
 

@@ -13,7 +13,7 @@ from itertools import permutations
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
-from tileprof.analyzer.numbers import BLOCK_ORDER_AGAIN, BLOCK_ORDER_CANDIDATES
+from tileprof.analyzer.numbers.kernels import BLOCK_ORDER_AGAIN, BLOCK_ORDER_CANDIDATES
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 from tileprof.remarks.launches import GroupedRows

@@ -29,13 +29,8 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import (
-    BY_TURNS_BOTH,
-    BY_TURNS_LEAST,
-    ISSUE_REACHED,
-    PRODUCTS_REACHED,
-    SPECIAL_CYCLES,
-)
+from tileprof.analyzer.numbers.kernels import BY_TURNS_BOTH, BY_TURNS_LEAST
+from tileprof.analyzer.numbers.shared import ISSUE_REACHED, PRODUCTS_REACHED, SPECIAL_CYCLES
 from tileprof.remarks import Reason
 from tileprof.remarks.common import NoProducer
 from tileprof.remarks.loops import GroupsMeet, InTurns, SharesRows, TakeTurns

@@ -19,7 +19,7 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.machine.lanes import Block, Lanes, addresses
-from tileprof.analyzer.numbers import SECTOR, WIDEST
+from tileprof.analyzer.numbers.shared import SECTOR, WIDEST
 from tileprof.binary.occupancy import WARP
 from tileprof.errors import Location
 from tileprof.remarks import Remark

@@ -21,7 +21,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
-from tileprof.analyzer.numbers import IN_STEP_FEWEST_GROUPS
+from tileprof.analyzer.numbers.kernels import IN_STEP_FEWEST_GROUPS
 
 _WAITS = ("barrier", "warpgroup_arrive")
 """Why a warp group waits at its products."""

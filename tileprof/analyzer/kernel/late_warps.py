@@ -10,7 +10,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.machine.uniform import is_of_block
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.kernels import (
     LATE_WARPS_ALL,
     LATE_WARPS_AS_OFTEN,
     LATE_WARPS_BEFORE,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
-from tileprof.analyzer.numbers import LAUNCHES_SCHEDULED
+from tileprof.analyzer.numbers.kernels import LAUNCHES_SCHEDULED
 from tileprof.analyzer.tiles.cut_launches import cut_launches
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.binary.occupancy import WARP

@@ -30,7 +30,7 @@ from tileprof.analyzer.kernel.global_memory import (
 )
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.lanes import Lanes, addresses
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.kernels import (
     MEMORY_USE_BEST_OF_MIX,
     MEMORY_USE_COPY,
     MEMORY_USE_NEAR,
@@ -38,9 +38,8 @@ from tileprof.analyzer.numbers import (
     MEMORY_USE_REACHED,
     MEMORY_USE_REACHED_OF_MIX,
     MEMORY_USE_REACHED_OF_READS,
-    MOST_OF_ROOF,
-    SECTOR,
 )
+from tileprof.analyzer.numbers.shared import MOST_OF_ROOF, SECTOR
 from tileprof.analyzer.tiles import work
 
 

@@ -21,10 +21,7 @@ from tileprof.analyzer.kernel.memory_use import MemoryUse
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
-from tileprof.analyzer.numbers import (
-    COOL,
-    HALFWAY,
-    LINE,
+from tileprof.analyzer.numbers.kernels import (
     NARROW_BESIDE,
     NARROW_BUSY,
     NARROW_LEAST_FULL,
@@ -32,9 +29,8 @@ from tileprof.analyzer.numbers import (
     NARROW_NEAR_BY,
     NARROW_SURE,
     NARROW_WIDE_PASSES,
-    SECTOR,
-    WIDEST,
 )
+from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LINE, SECTOR, WIDEST
 
 _ANSWER = ("long_scoreboard",)
 _COUNTS = (

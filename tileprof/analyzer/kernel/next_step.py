@@ -10,11 +10,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.launches import Launch
-from tileprof.analyzer.numbers import (
-    MOST_WARPS,
-    NEXT_STEP_FEWEST_REGISTERS,
-    NEXT_STEP_MANY,
-)
+from tileprof.analyzer.numbers.kernels import MOST_WARPS, NEXT_STEP_FEWEST_REGISTERS, NEXT_STEP_MANY
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 from tileprof.remarks.launches import BlocksNeed
 

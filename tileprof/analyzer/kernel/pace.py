@@ -22,7 +22,7 @@ from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.kernels import (
     PACE_BUSY,
     PACE_BY_POWER,
     PACE_FASTEST,
@@ -33,8 +33,8 @@ from tileprof.analyzer.numbers import (
     PACE_QUEUE,
     PACE_TOGETHER,
     PACE_UNDER_LOAD,
-    PRODUCTS_REACHED,
 )
+from tileprof.analyzer.numbers.shared import PRODUCTS_REACHED
 
 
 @dataclass(frozen=True, slots=True)

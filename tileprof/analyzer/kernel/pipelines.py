@@ -11,7 +11,7 @@ import re
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import KernelCode
-from tileprof.analyzer.numbers import RESERVED_BYTES, SHARED_BYTES
+from tileprof.analyzer.numbers.shared import RESERVED_BYTES, SHARED_BYTES
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 
 _PENDING = re.compile(r"DEPBAR\.LE SB\d, (0x[0-9a-f]+)")

@@ -17,14 +17,13 @@ from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
 from tileprof.analyzer.machine.code import COPIES, ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import (
-    LONGEST_SAVING,
+from tileprof.analyzer.numbers.kernels import (
     PRODUCT_SAMPLES_COUNTED,
     PRODUCT_SAMPLES_KEPT,
     PRODUCT_SAMPLES_OWN,
     PRODUCT_SAMPLES_REACHED,
-    SCHEDULERS,
 )
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING, SCHEDULERS
 from tileprof.binary.occupancy import WARP
 
 _DATA = {"long_scoreboard", "barrier", "membar"}

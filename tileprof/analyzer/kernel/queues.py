@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS, width_of
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
-from tileprof.analyzer.numbers import LINE, SECTOR
+from tileprof.analyzer.numbers.shared import LINE, SECTOR
 from tileprof.binary.occupancy import WARP
 
 FULL = ("lg_throttle", "mio_throttle")

@@ -33,16 +33,14 @@ from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.code import PRODUCTS as WGMMA
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers.kernels import REACH_ASKED, REACH_FEWEST, REACH_IN_TURN
+from tileprof.analyzer.numbers.shared import (
     HOPPER,
     ISSUE_REACHED,
     MEMORY_REACHED,
     MMA_OF_WGMMA,
     MOST_OF_ROOF,
     PRODUCTS_REACHED,
-    REACH_ASKED,
-    REACH_FEWEST,
-    REACH_IN_TURN,
     SCHEDULERS,
     SPECIAL_CYCLES,
 )

@@ -32,7 +32,8 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import ACCESSES, LOADS, STORES, width_of
 from tileprof.analyzer.kernel.queues import FULL, behind, of_ways
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import L2_KEEPS, SCATTERED_SURE, SCATTERED_SURE_OF_WORK
+from tileprof.analyzer.numbers.kernels import SCATTERED_SURE, SCATTERED_SURE_OF_WORK
+from tileprof.analyzer.numbers.shared import L2_KEEPS
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.gathers import asked_by_number
 

@@ -15,7 +15,7 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import block_of, width_of
 from tileprof.analyzer.machine.lanes import Lanes, addresses
-from tileprof.analyzer.numbers import BANK_BYTES, BANKS, WIDEST
+from tileprof.analyzer.numbers.shared import BANK_BYTES, BANKS, WIDEST
 from tileprof.binary.occupancy import WARP
 
 _ACCESSES, _ROWS = ("LDS", "STS"), ("LDSM", "STSM")

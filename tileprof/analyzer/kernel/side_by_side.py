@@ -25,7 +25,8 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import passes_of
 from tileprof.analyzer.kernel.shared_memory import passes_at
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import SCHEDULERS, SIDE_BY_SIDE_HALVINGS, SIDE_BY_SIDE_LEAST
+from tileprof.analyzer.numbers.kernels import SIDE_BY_SIDE_HALVINGS, SIDE_BY_SIDE_LEAST
+from tileprof.analyzer.numbers.shared import SCHEDULERS
 
 _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS", "SHFL")

@@ -20,7 +20,7 @@ from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.numbers import SPILLED_REACH
+from tileprof.analyzer.numbers.kernels import SPILLED_REACH
 
 _SPILLS = ("LDL", "STL")
 _QUEUED = (*_SPILLS, "LDG", "STG", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG", "LD", "ST")

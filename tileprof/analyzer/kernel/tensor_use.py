@@ -13,7 +13,7 @@ import re
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
-from tileprof.analyzer.numbers import GROUP_THREADS
+from tileprof.analyzer.numbers.shared import GROUP_THREADS
 
 _SHAPE = re.compile(r"GMMA\.64x(\d+)x")
 

@@ -21,7 +21,7 @@ from tileprof.analyzer.kernel.launches import Launch
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import TILE_CHOICE_MOST, TILE_CHOICE_STEPS
+from tileprof.analyzer.numbers.kernels import TILE_CHOICE_MOST, TILE_CHOICE_STEPS
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.kernel_ir import PRODUCTS as OPS
 

@@ -14,7 +14,7 @@ import numpy as np
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, slow_paths, turns
-from tileprof.analyzer.numbers import TILE_WAITS_READY
+from tileprof.analyzer.numbers.kernels import TILE_WAITS_READY
 
 _REASONS = ("long_scoreboard", "branch_resolving")
 

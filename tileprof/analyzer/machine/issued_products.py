@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import GROUP_THREADS, ISSUED_PRODUCTS_SEEN
+from tileprof.analyzer.numbers.machine import ISSUED_PRODUCTS_SEEN
+from tileprof.analyzer.numbers.shared import GROUP_THREADS
 from tileprof.binary.occupancy import WARP
 
 _GROUPS = re.compile(r"^\w*GMMA\.(\d+)x(\d+)x(\d+)")

@@ -25,7 +25,7 @@ import numpy as np
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.machine.lane_arithmetic import WORD, WORK, Lanes, from_halves
-from tileprof.analyzer.numbers import LANES_GIVEN, LANES_ROUNDS, LANES_SHARED
+from tileprof.analyzer.numbers.machine import LANES_GIVEN, LANES_ROUNDS, LANES_SHARED
 from tileprof.binary.instructions import Instruction, split_operands
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects

@@ -15,7 +15,7 @@ import numpy as np
 
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import targets
-from tileprof.analyzer.numbers import LOOPS_ENOUGH
+from tileprof.analyzer.numbers.machine import LOOPS_ENOUGH
 
 
 @lru_cache(maxsize=4)

@@ -21,13 +21,13 @@ from functools import lru_cache
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines, targets
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import (
-    COLD,
+from tileprof.analyzer.numbers.machine import (
     REPEATS_CARRIED,
     REPEATS_COUNTED,
     REPEATS_EVERY,
     REPEATS_ROUNDS,
 )
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.binary.instructions import Instruction, split_operands
 from tileprof.binary.register_effects import effects
 

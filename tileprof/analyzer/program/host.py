@@ -14,7 +14,7 @@ import re
 
 import numpy as np
 
-from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
+from tileprof.analyzer.numbers.programs import STEADY_FEWEST, STEADY_NEARLY_ALL
 from tileprof.analyzer.program.masks import Column, Mask, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.program.threads import Threads

@@ -14,7 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_MANY, STEADY_NEARLY_ALL, STEADY_ONCE
+from tileprof.analyzer.numbers.programs import (
+    STEADY_FEWEST,
+    STEADY_MANY,
+    STEADY_NEARLY_ALL,
+    STEADY_ONCE,
+)
 from tileprof.analyzer.program.compilers import compiles, compiling, trials_of_xla
 from tileprof.analyzer.program.masks import (
     Column,

@@ -22,7 +22,7 @@ import re
 
 import numpy as np
 
-from tileprof.analyzer.numbers import THREADS_SEVERAL
+from tileprof.analyzer.numbers.programs import THREADS_SEVERAL
 from tileprof.analyzer.program.masks import Column, Mask, kind, nearest, where
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol, is_installed

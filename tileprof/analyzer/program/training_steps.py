@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from tileprof.analyzer.numbers import STEADY_FEWEST, TRAINING_STEPS_NEARLY_ALL
+from tileprof.analyzer.numbers.programs import STEADY_FEWEST, TRAINING_STEPS_NEARLY_ALL
 from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.masks import Column, Mask, backward, below, kind, outermost, where

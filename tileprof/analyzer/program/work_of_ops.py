@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tileprof.analyzer.numbers import FLOORS_USUAL
+from tileprof.analyzer.numbers.reports import FLOORS_USUAL
 from tileprof.analyzer.program.convolutions import (
     changes_layout,
     gradient_of,

@@ -36,7 +36,7 @@ from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
-from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import AsAsked

@@ -53,7 +53,7 @@ from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.needless import needless
-from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.short_phases import short_phases
 from tileprof.analyzer.rules.numbers import (
     BARRIERS_DEALT,

@@ -51,7 +51,7 @@ from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around, loops_of
-from tileprof.analyzer.numbers import COLD, SECTOR
+from tileprof.analyzer.numbers.shared import COLD, SECTOR
 from tileprof.analyzer.rules.numbers import (
     DRAIN_END,
     DRAIN_MEANWHILE,

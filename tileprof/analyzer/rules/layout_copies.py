@@ -19,7 +19,7 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import changes_layout
 from tileprof.analyzer.rules.numbers import LAYOUT_COPIES_HOT
 

@@ -66,7 +66,7 @@ from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, turns_save
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.kernel.threads import per_thread
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import COOL, WIDEST
+from tileprof.analyzer.numbers.shared import COOL, WIDEST
 from tileprof.analyzer.rules.machine_code.in_gaps import in_gaps
 from tileprof.analyzer.rules.machine_code.short_lives import short_lives
 from tileprof.analyzer.rules.numbers import (

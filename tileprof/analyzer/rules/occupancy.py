@@ -58,7 +58,8 @@ from tileprof.analyzer.kernel.next_step import Step, next_step
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.kernel.threads.load_latency import load_latency
 from tileprof.analyzer.machine.code import KernelCode
-from tileprof.analyzer.numbers import FEWEST_SAMPLES, MOST_WARPS
+from tileprof.analyzer.numbers.kernels import MOST_WARPS
+from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES
 from tileprof.analyzer.rules.machine_code.alone_in_step import alone_in_step
 from tileprof.analyzer.rules.numbers import (
     OCCUPANCY_ALIKE,

@@ -40,7 +40,7 @@ from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare
 from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import COLD, COOL, FEWEST_SAMPLES
+from tileprof.analyzer.numbers.shared import COLD, COOL, FEWEST_SAMPLES
 from tileprof.analyzer.rules.numbers import (
     PIPELINE_DEPTH_BY_HAND,
     PIPELINE_DEPTH_BY_SAMPLES,

@@ -38,7 +38,7 @@ from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import Repeated, alike, repetition, repetitions, turns_of
-from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.few_products import few_products
 from tileprof.analyzer.rules.machine_code.moved_again import moved_again
 from tileprof.analyzer.rules.numbers import (

@@ -34,7 +34,7 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
-from tileprof.analyzer.numbers import COOL, HALFWAY, SPECIAL_CYCLES
+from tileprof.analyzer.numbers.shared import COOL, HALFWAY, SPECIAL_CYCLES
 from tileprof.analyzer.rules.numbers import (
     SLOW_MATH_BUSY,
     SLOW_MATH_FULL,

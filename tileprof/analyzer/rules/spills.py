@@ -36,7 +36,7 @@ from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.numbers import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
+from tileprof.analyzer.numbers.shared import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
 from tileprof.analyzer.rules.numbers import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 

@@ -46,7 +46,7 @@ from tileprof.analyzer.kernel.launches import (
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tile_choice import best_of_others
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.numbers import (
     TAIL_WAVE_HALF,
     TAIL_WAVE_LEAST,

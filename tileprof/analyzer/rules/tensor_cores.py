@@ -37,7 +37,8 @@ from tileprof.analyzer.kernel.triton_dots import Dot, dots_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.issued_products import element_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import COLD, HALFWAY, MMA_OF_WGMMA, PRODUCT_SAMPLES_REACHED
+from tileprof.analyzer.numbers.kernels import PRODUCT_SAMPLES_REACHED
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, MMA_OF_WGMMA
 from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,

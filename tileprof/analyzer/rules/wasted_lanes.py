@@ -40,7 +40,7 @@ from tileprof.analyzer.kernel.launches import busy_share, launch_place, launch_s
 from tileprof.analyzer.kernel.threads.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
-from tileprof.analyzer.numbers import COLD, FEWEST_SAMPLES
+from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES
 from tileprof.analyzer.rules.numbers import (
     WASTED_LANES_FEW,
     WASTED_LANES_GUARDED,

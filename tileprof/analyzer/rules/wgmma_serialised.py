@@ -40,13 +40,8 @@ from tileprof.analyzer.kernel.tensor_use import groups_of, tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import (
-    COLD,
-    HALFWAY,
-    LONGEST_SAVING,
-    PACE_BUSY,
-    SPILLS_COME_BACK,
-)
+from tileprof.analyzer.numbers.kernels import PACE_BUSY
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING, SPILLS_COME_BACK
 from tileprof.analyzer.rules.numbers import WGMMA_SERIALISED_FILLING
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tileprof.analyzer.numbers import CONTRACTIONS_SIDE
+from tileprof.analyzer.numbers.tiles import CONTRACTIONS_SIDE
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import Op, TileKernel
 

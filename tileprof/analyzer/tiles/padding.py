@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-from tileprof.analyzer.numbers import PADDING_MATRIX
+from tileprof.analyzer.numbers.tiles import PADDING_MATRIX
 from tileprof.analyzer.tiles.values import turns_of, values_of
 from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.numbers import L2_KEEPS
+from tileprof.analyzer.numbers.shared import L2_KEEPS
 from tileprof.analyzer.tiles.values import Numbers
 
 

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tileprof.analyzer.numbers import WIDEST
+from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import Op, TileKernel
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.numbers import VALUES_MOST_BLOCKS
+from tileprof.analyzer.numbers.tiles import VALUES_MOST_BLOCKS
 from tileprof.kernel_ir import Op, TileKernel
 
 Numbers = npt.NDArray[np.int64]

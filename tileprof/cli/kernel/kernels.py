@@ -49,10 +49,8 @@ def find(place: str) -> Compilable:
     """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds.  In a file
     that is written for TileLang, `tilelang` means tileprof."""
     file, name = _parted(place, "KERNEL")
-    if not is_for_tilelang(file):
-        kernel: Compilable = _member(file, name, _load(file), is_kernel, "kernel")
-        return kernel
-    with tilelang_is_tileprof(file.parent.resolve()):
+    foreign = is_for_tilelang(file)
+    with tilelang_is_tileprof(file.parent.resolve()) if foreign else contextlib.nullcontext():
         members = {key: _as_kernel(value) for key, value in _load(file).items()}
     found: Compilable = _member(file, name, members, is_kernel, "kernel")
     return found

@@ -18,10 +18,9 @@ from typing import Literal
 
 from tileprof import ir
 from tileprof.ir.memory import base
+from tileprof.ir.sums import Sum, sum_of
 
 Relation = Literal["apart", "same", "overlapping", "unknown"]
-Start = tuple[tuple[ir.Value, ...], int]
-"""Values, in one order, and a number that are added up."""
 
 
 def set_aside(kernel: ir.Kernel) -> ir.Kernel:
@@ -104,48 +103,31 @@ def _is_read_late(source: ir.Value, target: ir.Value, *, elementwise: bool) -> b
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A box of `whole`: in each dimension it starts at a sum of values and a number."""
+    """A box of `whole`."""
 
     whole: ir.Value
-    starts: tuple[Start, ...]
+    starts: tuple[Sum, ...]
     sizes: tuple[ir.Dim, ...]
 
 
 def _part(value: ir.Value) -> _Part:
     sizes = value.buffer.shape
-    starts: list[Start] = [((), 0)] * len(sizes)
+    starts = [Sum()] * len(sizes)
     while isinstance(made := value.owner, ir.View):
-        ends = map(_sum, made.offsets)
-        starts = [_plus(a, b) for a, b in zip(starts, ends, strict=True)]
+        starts = [a.plus(sum_of(b)) for a, b in zip(starts, made.offsets, strict=True)]
         value = made.base
     return _Part(value, tuple(starts), sizes)
-
-
-def _plus(a: Start, b: Start) -> Start:
-    return tuple(sorted((*a[0], *b[0]), key=id)), a[1] + b[1]
-
-
-def _sum(value: ir.Value) -> Start:
-    """An index as what is computed, and a number besides."""
-    match value.owner:
-        case ir.Constant(value=number):
-            return (), int(number)
-        case ir.Binary(kind="add", left=left, right=right):
-            for rest, other in ((left, right), (right, left)):
-                if isinstance(other.owner, ir.Constant):
-                    values, number = _sum(rest)
-                    return values, number + int(other.owner.value)
-    return (value,), 0
 
 
 def _relation(a: _Part, b: _Part) -> Relation:
     if a.whole is not b.whole:
         return "unknown"
     sure = True
-    for (more, m), (other, n), x, y in zip(a.starts, b.starts, a.sizes, b.sizes, strict=True):
-        if more != other:
+    for first, second, x, y in zip(a.starts, b.starts, a.sizes, b.sizes, strict=True):
+        apart = second.constant - first.constant
+        if first.terms != second.terms:
             sure = False
-        elif isinstance(x, int) and isinstance(y, int) and (m + x <= n or n + y <= m):
+        elif isinstance(x, int) and isinstance(y, int) and (x <= apart or y <= -apart):
             return "apart"
     if not sure:
         return "unknown"

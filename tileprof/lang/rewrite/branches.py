@@ -99,6 +99,9 @@ class Branch:
     def _emit(
         self, tracer: Tracer, then: Region, otherwise: Region, after_else: dict[str, Any]
     ) -> None:
+        if then.returns or otherwise.returns:
+            self._emit_returned(tracer, then, otherwise, after_else)
+            return
         if then.ended or otherwise.ended:
             self._emit_ended(tracer, then, otherwise, after_else)
             return
@@ -137,6 +140,29 @@ class Branch:
         if rest is not None:
             tracer.splice(rest)
 
+    def _emit_returned(
+        self, tracer: Tracer, then: Region, otherwise: Region, after_else: dict[str, Any]
+    ) -> None:
+        """A branch in which threads return: what follows runs for the others only."""
+        if then.ended or otherwise.ended:
+            tracer.emit(ir.If(self._condition, then.block, otherwise.block), self._span)
+            parent = tracer.regions[-1]
+            parent.returns += [*then.returns, *otherwise.returns]
+            self._results = dict(after_else if then.ended else self._after_then)
+            if then.ended and otherwise.ended:
+                parent.ended = True
+                return
+            goes_on = otherwise if then.ended else then
+            parent.rest = goes_on.block if goes_on.rest is None else goes_on.rest
+            goes_on.merged = parent
+            return
+        # Threads return in a branch inside of this one: a variable says of which.
+        for name in self._joined:
+            first, second = self._after_then.get(name, _MISSING), after_else[name]
+            same = first is second or _equal_numbers(first, second)
+            self._results[name] = first if same else _after_return(name)
+        tracer.emit_with_returns(self._condition, then, otherwise, self._span)
+
     def gives(self, name: str) -> bool:
         """Return whether a name has another value after the branch."""
         if self._tracer is None:
@@ -161,6 +187,13 @@ def _half_bound(name: str) -> Poison:
         f"`{name}` is assigned in one branch only, and which one runs is known only when the "
         "kernel does",
         f"Assign it before the `if`, or in both branches, or use `{name} = T.alloc_var(dtype)`.",
+    )
+
+
+def _after_return(name: str) -> Poison:
+    return Poison(
+        f"`{name}` is assigned in a branch inside of which threads return",
+        f"Make it a variable before the branch: `{name} = T.alloc_var(dtype)`.",
     )
 
 

@@ -17,6 +17,8 @@ from typing import Any
 from tileprof.errors import UnsupportedPython
 from tileprof.lang.spans import function_location
 
+from .plain_forms import with_plain_forms
+
 HOOKS = "__tileprof"
 """The name under which a rewritten function finds what its control flow calls."""
 
@@ -76,7 +78,7 @@ def _function_node(text: str, code: CodeType) -> ast.FunctionDef | None:
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            return node
+            return with_plain_forms(node)
     return None
 
 

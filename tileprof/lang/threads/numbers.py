@@ -1,4 +1,4 @@
-"""Numbers of threads, and what threads combine."""
+"""Numbers of threads, what threads combine, and their end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tileprof.lang.spans import here
 
 __all__ = [
     "attr", "comm_reducer", "evaluate", "get_block_binding", "get_block_bindings",
-    "get_thread_binding", "get_thread_bindings",
-    "thread_binding", "tvm_thread_allreduce",
+    "get_thread_binding", "get_thread_bindings", "thread_binding", "thread_return",
+    "tvm_thread_allreduce",
 ]  # fmt: skip
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -128,3 +128,11 @@ def tvm_thread_allreduce(
 
 def evaluate(value: Any) -> None:
     """Evaluate a call and ignore its result."""
+
+
+def thread_return() -> None:
+    """End the threads that come here; the others go on.
+
+    Stands in the body of `T.Kernel` or under an `if`, not in a loop.
+    """
+    current().thread_return()

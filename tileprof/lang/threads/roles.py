@@ -13,9 +13,10 @@ from tileprof.lang.spans import here
 from tileprof.lang.tiles import GemmWarpPolicy, copy, gemm
 
 __all__ = [
-    "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc",
-    "barrier_arrive", "barrier_wait", "dec_max_nreg", "fence_proxy_async", "inc_max_nreg",
-    "mbarrier_arrive", "mbarrier_wait_parity", "tma_copy", "wait_wgmma", "warpgroup_fence_operand",
+    "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "async_copy",
+    "barrier_arrive", "barrier_wait", "cp_async_barrier_noinc", "dec_max_nreg",
+    "fence_proxy_async", "inc_max_nreg", "mbarrier_arrive", "mbarrier_wait_parity",
+    "named_barrier_arrive", "set_max_nreg", "tma_copy", "wait_wgmma", "warpgroup_fence_operand",
     "wgmma_gemm", "ws",
 ]  # fmt: skip
 
@@ -92,6 +93,39 @@ def tma_copy(
         current().barrier(getattr(barrier, "barrier", barrier), "`barrier` of `T.tma_copy`")
         current().note_role_load()
     copy(src, dst, eviction_policy=eviction_policy, annotations=annotations)
+
+
+def async_copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Copy as `copy` does, by cp.async where that is possible; the tile is there at once.
+
+    The compiler waits for it where it is needed, so `ptx_wait_group` need not be right.
+    """
+    copy(
+        src, dst,
+        coalesced_width=coalesced_width, prefer_instruction="cp_async", annotations=annotations,
+    )  # fmt: skip
+
+
+def cp_async_barrier_noinc(mbarrier: Any) -> None:
+    """Let the threads that come here arrive at a barrier when their asynchronous copies are over,
+    which they are at once: see `mbarrier_arrive`."""
+    mbarrier_arrive(mbarrier)
+
+
+def named_barrier_arrive(barrier_id: int, arrive_count: int) -> None:
+    """Do nothing: who waits at `sync_threads(barrier_id)` finds what was done before it in the
+    program, and the compiler decides which warps take turns."""
+
+
+def set_max_nreg(reg_count: int, is_inc: int | bool) -> None:
+    """Take a wish about registers of a role, which the compiler divides."""
+    current().annotate("no_set_max_nreg", None, ())
 
 
 def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:

@@ -1,26 +1,28 @@
-"""Differences of index expressions: is `(k + 1) * 64 - k * 64` a number?"""
+"""Differences of index expressions: is `(k + 1) * 64 - k * 64` a number?
+
+In: two indices as they are traced.  Out: their difference, where it is one number.  Traced code has
+an expression as often as the author wrote it, so terms that are computed alike count as one.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
 from tileprof import ir
 from tileprof.ir.memory import base
+from tileprof.ir.sums import Sum, sum_of
 
-Terms = dict[Hashable, int]
-_ONE: Hashable = ()
-
-
+Key = tuple[frozenset[tuple[Hashable, int]], int]
 Loads = Mapping[ir.Value, Hashable]
 """Loads that give the same number have the same key."""
 
 
 def difference(a: ir.Value, b: ir.Value, loads: Loads | None = None) -> int | None:
-    """`a - b` where it is one number for all values of what they are made of; None otherwise."""
-    left, right = terms(a, loads or {}), terms(b, loads or {})
-    rest = {k: left.get(k, 0) - right.get(k, 0) for k in left.keys() | right.keys()}
-    constant = rest.pop(_ONE, 0)
-    return None if any(rest.values()) else constant
+    """Return `a - b` where it is one number for all values of what they are made of; None
+    otherwise."""
+    terms, constant = _key(sum_of(a, _uncast).plus(sum_of(b, _uncast), -1), loads or {})
+    return None if terms else constant
 
 
 def equal_loads(ops: Sequence[ir.OpBase]) -> Loads:
@@ -29,7 +31,7 @@ def equal_loads(ops: Sequence[ir.OpBase]) -> Loads:
     written: dict[ir.Value, int] = {}
     for op in ops:
         if isinstance(op, ir.Load):
-            at = tuple(_key(terms(i, found)) for i in op.indices)
+            at = tuple(_key(sum_of(i, _uncast), found) for i in op.indices)
             found[op.result] = ("load", op.buffer, at, written.get(base(op.buffer), 0))
         for access in op.all_accesses():
             if access.writes:
@@ -38,37 +40,27 @@ def equal_loads(ops: Sequence[ir.OpBase]) -> Loads:
     return found
 
 
-def terms(value: ir.Value, loads: Loads) -> Terms:
-    """Return a sum of terms with factors; the constant is under `()`.
-
-    What is not a sum, a difference or a product with a number is a term of its own, equal to
-    another one that computes the same from the same values.
-    """
-    op = value.owner
-    match op:
-        case ir.Constant(value=number):
-            return {_ONE: int(number)}
+def _uncast(value: ir.Value) -> ir.Value:
+    """Return the integer behind casts to other integer types."""
+    match value.owner:
         case ir.Cast(operand=inner) if inner.dtype.is_integer and value.dtype.is_integer:
-            return terms(inner, loads)
-        case ir.Binary(kind="add", left=left, right=right):
-            return _sum(terms(left, loads), terms(right, loads), 1)
-        case ir.Binary(kind="sub", left=left, right=right):
-            return _sum(terms(left, loads), terms(right, loads), -1)
-        case ir.Binary(kind="mul", left=left, right=right):
-            a, b = terms(left, loads), terms(right, loads)
-            for factor, other in ((a, b), (b, a)):
-                if factor.keys() <= {_ONE}:
-                    return {k: v * factor.get(_ONE, 0) for k, v in other.items()}
-            return {("mul", frozenset((_key(a), _key(b)))): 1}
-        case ir.Binary(kind=kind, left=left, right=right):
-            return {(kind, _key(terms(left, loads)), _key(terms(right, loads))): 1}
+            return _uncast(inner)
         case _:
-            return {loads.get(value, value): 1}
+            return value
 
 
-def _sum(a: Terms, b: Terms, sign: int) -> Terms:
-    return {k: a.get(k, 0) + sign * b.get(k, 0) for k in a.keys() | b.keys()}
+def _key(value: Sum, loads: Loads) -> Key:
+    """Return what is equal for sums that are computed alike."""
+    factors = Counter[Hashable]()
+    for term, factor in value.terms.items():
+        factors[_term_key(term, loads)] += factor
+    return frozenset((key, factor) for key, factor in factors.items() if factor), value.constant
 
 
-def _key(of: Terms) -> Hashable:
-    return frozenset((k, v) for k, v in of.items() if v)
+def _term_key(term: ir.Value, loads: Loads) -> Hashable:
+    match term.owner:
+        case ir.Binary(kind=kind, left=left, right=right):
+            keys = _key(sum_of(left, _uncast), loads), _key(sum_of(right, _uncast), loads)
+            return kind, frozenset(keys) if kind == "mul" else keys
+        case _:
+            return loads.get(term, term)

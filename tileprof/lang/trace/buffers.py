@@ -24,6 +24,7 @@ from tileprof.lang.values import (
 
 from .affine import difference, equal_loads
 from .core import Retrace
+from .extents import Product, product_of_all
 from .scalars import DIVISION, Scalars
 
 PromotionKey = tuple[Location | None, str]
@@ -38,6 +39,8 @@ class Buffers(Scalars):
         self.widened = widened
         """Types of promoted names that an earlier trace found to be too narrow."""
         self._loaded: dict[ir.Value, tuple[int, Expr]] = {}
+        self.named_extents: dict[str, Product] = {}
+        """Extents of views that are computed from others."""
 
     # -- allocation
 
@@ -101,12 +104,20 @@ class Buffers(Scalars):
             self.fail(DTypeError, f"a buffer is expected here, not {held!r:.60}", "Pass a buffer.")
         made = kind or held.type.dtype
         dims = self._view_shape(held, made) if shape is None else self._dims(shape)
-        old, new = _bytes(held.type.shape, held.type.dtype), _bytes(dims, made)
-        if old is not None and new is not None and old != new:
+        old, new = self._bytes(held.type.shape, held.type.dtype), self._bytes(dims, made)
+        if old != new and not old.symbols and not new.symbols:
             self.fail(
                 ShapeError,
-                f"{held.type} has {old} bytes and the new view {new}",
+                f"{held.type} has {old.number} bytes and the new view {new.number}",
                 "A view has as many bytes as the buffer that it shows.",
+            )
+        if old != new:
+            self.fail(
+                ShapeError,
+                f"{held.type} and a view of it with the extents {_shown(shape or dims)} do not "
+                "have equally many bytes",
+                "Extents of a view that are known at launch only are those of the buffer, or "
+                "products of them and numbers.",
             )
         if (dims, made) == (held.type.shape, held.type.dtype):
             return held
@@ -126,7 +137,20 @@ class Buffers(Scalars):
         return (*lead, last * bits // kind.bits)
 
     def _dims(self, shape: Sequence[Any]) -> tuple[ir.Dim, ...]:
-        return tuple(d.name if isinstance(d, Symbol) else self.sizes((d,))[0] for d in shape)
+        return tuple(self._view_dim(extent) for extent in shape)
+
+    def _view_dim(self, extent: Any) -> ir.Dim:
+        if isinstance(extent, Symbol):
+            return extent.name
+        known = isinstance(extent, Placeholder) or self.static(extent) is not None
+        return self.sizes((extent,))[0] if known else self.named_extent(extent)
+
+    def named_extent(self, extent: Any) -> str:
+        """Return the name of an extent that is a product of symbols and numbers."""
+        raise NotImplementedError
+
+    def _bytes(self, shape: Sequence[ir.Dim], kind: ir.DType) -> Product:
+        return product_of_all((*shape, kind.bytes), self.named_extents)
 
     def whole(self, buffer: Buffer) -> ir.Value:
         """Return the value of a buffer that is used here."""
@@ -192,6 +216,7 @@ class Buffers(Scalars):
     def _region(self, buffer: Buffer, parts: list[Any]) -> BufferRegion:
         offsets: list[Any] = []
         extents: list[int | None] = []
+        counts: dict[int, Expr] = {}
         for at, part in enumerate(parts):
             if not isinstance(part, slice):
                 offsets.append(self._index(buffer, at, part))
@@ -201,10 +226,14 @@ class Buffers(Scalars):
                 self.fail(ShapeError, "a slice with a step", "Slices of buffers have a step of 1.")
             start, extent = self._slice(buffer, at, part)
             offsets.append(start)
+            if isinstance(extent, Expr):
+                counts[at] = extent
+                extent = None
             extents.append(extent)
-        return BufferRegion(buffer, tuple(offsets), tuple(extents))
+        span = self.location() if counts else None
+        return BufferRegion(buffer, tuple(offsets), tuple(extents), counts, span)
 
-    def _slice(self, buffer: Buffer, at: int, part: slice) -> tuple[ir.Value, int | None]:
+    def _slice(self, buffer: Buffer, at: int, part: slice) -> tuple[ir.Value, int | Expr | None]:
         whole = buffer.shape[at]
         start = self.index(0) if part.start is None else self._index(buffer, at, part.start)
         if part.stop is None and not isinstance(whole, int):
@@ -217,18 +246,16 @@ class Buffers(Scalars):
             return self.index(buffer.shape[at] + stop)
         return self.index(stop)
 
-    def _extent(self, stop: ir.Value, start: ir.Value) -> int:
+    def _extent(self, stop: ir.Value, start: ir.Value) -> int | Expr:
+        """Return how many elements a slice has; an expression where only the kernel knows."""
         extent = difference(stop, start)
         if extent is None:
             # Each mention of `start[0]` reads it again.
             extent = difference(stop, start, equal_loads(self.regions[-1].block.ops))
         if extent is None:
-            self.fail(
-                ShapeError,
-                "the size of this slice is known only when the kernel runs",
-                "Write it as start : start + number, or give the first element alone: "
-                "`T.copy(A[i, j], tile)` takes the size from `tile`.",
-            )
+            count = self.binary("sub", Expr(stop, self.top), Expr(start, self.top))
+            assert isinstance(count, Expr)
+            return count
         if extent < 1:
             self.fail(ShapeError, f"a slice of {extent} elements", "A slice has 1 element or more.")
         return extent
@@ -304,15 +331,6 @@ class Buffers(Scalars):
                     region.cursor.ops.remove(op)
                     self._loaded.pop(op.buffer, None)
                     return
-
-
-def _bytes(shape: Sequence[ir.Dim], kind: ir.DType) -> int | None:
-    total = kind.bytes
-    for extent in shape:
-        if not isinstance(extent, int):
-            return None
-        total *= extent
-    return total
 
 
 def _shown(shape: Sequence[Any]) -> str:

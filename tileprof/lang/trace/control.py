@@ -110,6 +110,43 @@ class Control(Reducers):
             hints = () if count is None else (("threads", count),)
             self.emit(ir.Annotate(MEETING, None, hints))
 
+    def thread_return(self) -> None:
+        """Let the threads that come here do nothing more in this launch."""
+        self.need_tile_place("`T.thread_return`")
+        for region in reversed(self.regions):
+            if region.kind == "launch":
+                break
+            if region.kind != "if":
+                self.fail(
+                    KernelError,
+                    "`T.thread_return` inside of a loop or a scope",
+                    "Leave the loop with `break` and return after it, or put the rest of the "
+                    "kernel under a condition.",
+                )
+        region = self.regions[-1]
+        if not region.ended:
+            region.returns.append(region.cursor)
+            region.ended = True
+
+    def emit_with_returns(
+        self, condition: ir.Value, then: Region, otherwise: Region, span: Location | None
+    ) -> None:
+        """Write a branch after which some threads may have returned; what follows runs for the
+        others."""
+        returns = [*then.returns, *otherwise.returns]
+        gone = self.emit(ir.Alloc("local", (), ir.dtype("bool"), hint="returned")).result
+        self.emit(ir.Store(self.constant(False, ir.dtype("bool")).value, gone, []))
+        for block in returns:
+            yes = ir.Constant(True, ir.dtype("bool"), span=span)
+            block.ops += [yes, ir.Store(yes.result, gone, [], span=span)]
+        self.emit(ir.If(condition, then.block, otherwise.block), span)
+        stays = self.result(ir.Unary("not", self.emit(ir.Load(gone, [])).result)).value
+        rest = ir.Block()
+        self.emit(ir.If(stays, rest, ir.Block()), span)
+        parent = self.regions[-1]
+        parent.rest, parent.returns = rest, [*parent.returns, *returns]
+        self.epoch += 1
+
     @contextmanager
     def combining(self, kind: str) -> Iterator[None]:
         """Combine values of threads in this way inside."""

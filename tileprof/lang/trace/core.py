@@ -95,6 +95,9 @@ class Core:
         parent = self.regions[-1]
         parent.cursor.ops.extend(region.block.ops)
         region.merged = parent
+        parent.returns += region.returns
+        if region.rest is not None:
+            parent.rest = region.rest
         if region.ended:
             parent.ended = True
 

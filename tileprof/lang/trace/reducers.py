@@ -93,7 +93,7 @@ class Reducers(Tiles):
             self.fail(
                 KernelError, "`T.reducer_update` of a whole reducer", "Name an element: `acc[i]`."
             )
-        indices = [self._as_scalar(i) for i in found.indices]
+        indices = [self.as_scalar(i) for i in found.indices]
         if self.collects(buffer):
             self._collect(buffer, [self.index(i) for i in indices], value)
         else:

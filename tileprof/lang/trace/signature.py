@@ -10,6 +10,7 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, DTypeError, KernelError, Location, ShapeError
+from tileprof.ir.sums import sum_of
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import index
 from tileprof.lang.dtypes import dtype_of, is_dtype
@@ -20,6 +21,7 @@ from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Sy
 from .buffers import PromotionKey
 from .core import Retrace
 from .evaluate import evaluator
+from .extents import Product, product_of
 from .warps import Warps
 
 
@@ -117,6 +119,26 @@ class Tracer(Warps):
         number = self.static(extent)
         assert number is not None
         return number
+
+    def named_extent(self, extent: Any) -> str:
+        """Return the name of an extent that is a product of symbols and numbers; ShapeError for
+        another one."""
+        value = self.index(extent)
+        known = {v: Product(1, (n,)) for n, (v, _) in self.symbols.items()}
+        found = product_of(value, known)
+        if found is None:
+            self.fail(
+                ShapeError,
+                "an extent of a view is known only when the kernel runs",
+                "Extents are numbers, extents of the arguments, or products of these.",
+            )
+        if not found.symbols:
+            return self.fail(ShapeError, f"an extent of {found.number}", "Give a number.")
+        if found.name not in self.named_extents:
+            self.derived[found.name] = value
+            self.named_extents[found.name] = found
+            self.symbol(found.name)
+        return found.name
 
     # -- parameters
 
@@ -310,19 +332,36 @@ class Tracer(Warps):
         return made
 
     def _check_symbols(self, entries: Sequence[tuple[ir.Param, ir.Value]]) -> None:
-        given = set(self.derived)
+        given: set[str] = set()
         for param, _ in entries:
             if isinstance(param.type, ir.BufferType) and param.role == "in":
                 given |= {d for d in (*param.type.shape, *(param.type.strides or ()))
                           if isinstance(d, str)}  # fmt: skip
         for name, (_, where) in self.symbols.items():
-            if name not in given:
+            if name not in given and name not in self.derived and not self._solved(name, given):
                 self.fail(
                     KernelError,
                     f"no argument gives the value of `{name}`",
                     f"Use it as an extent of an argument: `A: T.Tensor(({name}, …), dtype)`.",
                     at=where,
                 )
+
+    def _solved(self, name: str, given: set[str]) -> bool:
+        """Compute a symbol from an extent that is made of it alone, as `n` of `n + 1`; return
+        whether there is one.  A call compares the extent with what it should be then."""
+        symbol, _ = self.symbols[name]
+        for extent, value in self.derived.items():
+            found = sum_of(value)
+            factor, rest = found.terms.get(symbol, 0), found.constant
+            if extent not in given or len(found.terms) != 1 or factor < 1:
+                continue
+            solved = self.symbols[extent][0]
+            for kind, number in (("sub", rest), ("floordiv", factor), ("max", 0)):
+                constant = ir.Constant(number, index).result
+                solved = ir.Binary(kind, solved, constant).result  # type: ignore[arg-type]
+            self.derived = {name: solved, **self.derived}
+            return True
+        return False
 
     def _returned(
         self, returned: Any, values: list[ir.Value], location: Location

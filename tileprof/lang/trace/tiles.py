@@ -24,6 +24,8 @@ class Tiles(Buffers):
         """Return the part of memory that an operand names: a buffer, a region, or an element, whose
         extents are then open. None for a scalar that is no element.
         """
+        if isinstance(held, BufferRegion) and held.counts:
+            self.refuse_counts(held)
         if isinstance(held, (Buffer, BufferRegion)):
             return held
         if isinstance(held, Var):
@@ -36,6 +38,16 @@ class Tiles(Buffers):
             buffer = self.by_value[load.buffer]
             return BufferRegion(buffer, tuple(load.indices), (None,) * len(load.indices))
         return None
+
+    def refuse_counts(self, held: BufferRegion) -> NoReturn:
+        """Raise an error about a part whose size only the kernel knows."""
+        self.fail(
+            ShapeError,
+            "the size of this slice is known only when the kernel runs",
+            "Write it as start : start + number, or give the first element alone: "
+            "`T.copy(A[i, j], tile)` takes the size from `tile`.",
+            at=held.span,
+        )
 
     def tile(self, held: Any, what: str) -> ir.Value:
         """Return the operand of a tile operation whose shape must be known by itself."""
@@ -76,12 +88,13 @@ class Tiles(Buffers):
         base = self.whole(place.buffer)
         if place.extents == place.buffer.type.shape and all(_zero(o) for o in place.offsets):
             return base
-        offsets = [self.index(self._as_scalar(o)) for o in place.offsets]
+        offsets = [self.index(self.as_scalar(o)) for o in place.offsets]
         sizes = tuple(cast("int", e) for e in place.extents)
         hint = f"{place.buffer.name}_tile" if place.buffer.name else ""
         return self.emit(ir.View(base, offsets, sizes, hint=hint)).result
 
-    def _as_scalar(self, offset: Any) -> Any:
+    def as_scalar(self, offset: Any) -> Any:
+        """Return an index as the author's expressions have it."""
         return Expr(offset, self.top) if isinstance(offset, ir.Value) else offset
 
     # -- copy and fill
@@ -109,7 +122,7 @@ class Tiles(Buffers):
         where = self.need_place("the target of `T.copy`", target)
         if _element(where) and (is_number(source) or isinstance(source, Scalar)):
             assert isinstance(where, BufferRegion)
-            where.buffer[tuple(self._as_scalar(o) for o in where.offsets)] = source
+            where.buffer[tuple(self.as_scalar(o) for o in where.offsets)] = source
             return
         origin = self.need_place("the source of `T.copy`", source)
         self.need_tile_place("`T.copy`")
@@ -291,7 +304,7 @@ class Tiles(Buffers):
         place = self.place(target)
         if not isinstance(place, BufferRegion) or not _element(place):
             self._no_place(what, target)
-        return place.buffer, tuple(self._as_scalar(o) for o in place.offsets)
+        return place.buffer, tuple(self.as_scalar(o) for o in place.offsets)
 
     def element(self, target: Any, what: str) -> tuple[ir.Value, list[ir.Value]]:
         """Return the buffer and the indices of an element that is written, `what`; an error for

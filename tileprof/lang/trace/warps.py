@@ -89,6 +89,12 @@ class Warps(Control):
         region = self.push("if")
         yield
         self.pop(region)
+        if region.returns:
+            self.fail(
+                KernelError,
+                "`T.thread_return` in `T.ws`",
+                "Warp groups that have no more work leave `T.ws` at its end.",
+            )
         self.emit(ir.If(held, region.block, ir.Block()), region.location)
 
     # -- barriers

@@ -21,7 +21,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import STORES, width_of, worked_out
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.repeats import address_in, bracket_of, parsed
-from tileprof.analyzer.numbers import LINE, SECTOR, WIDEST
+from tileprof.analyzer.numbers.shared import LINE, SECTOR, WIDEST
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
 

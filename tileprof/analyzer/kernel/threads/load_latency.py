@@ -14,7 +14,7 @@ import numpy as np
 
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import LOAD_LATENCY_LEAST
+from tileprof.analyzer.numbers.kernels import LOAD_LATENCY_LEAST
 
 __all__ = ["load_latency"]
 

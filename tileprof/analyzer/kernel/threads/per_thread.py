@@ -28,12 +28,8 @@ from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import address_of, parsed
-from tileprof.analyzer.numbers import (
-    PACE_UNDER_LOAD,
-    PER_THREAD_OF_WORD,
-    PER_THREAD_WORD,
-    WIDEST,
-)
+from tileprof.analyzer.numbers.kernels import PACE_UNDER_LOAD, PER_THREAD_OF_WORD, PER_THREAD_WORD
+from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.binary.instructions import Instruction
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects

@@ -24,7 +24,7 @@ from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.arithmetic import is_of_results
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
-from tileprof.analyzer.numbers import FEWEST_SAMPLES, HALFWAY
+from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES, HALFWAY
 from tileprof.analyzer.rules.machine_code.numbers import IN_STEP_WAITING
 from tileprof.analyzer.rules.numbers import OCCUPANCY_SURE
 

@@ -25,7 +25,7 @@ from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.machine.grid_steps import loop_by_grid
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import HALFWAY
+from tileprof.analyzer.numbers.shared import HALFWAY
 
 _NUMBER = re.compile(r"%(\w+) = tt\.get_program_id ")
 _LOOP = re.compile(r"scf\.for %\w+ = %(\w+) to ")

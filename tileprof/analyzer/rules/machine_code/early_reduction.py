@@ -26,7 +26,7 @@ from tileprof.analyzer.kernel.queues import behind, passes_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.early_sums import EarlySums, early_sums
 from tileprof.analyzer.machine.loops import turns
-from tileprof.analyzer.numbers import COOL, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING
 
 _AUTHOR = (
     "Add up elements of a tile over the iterations, each thread its own, and reduce the tile once"

@@ -34,7 +34,8 @@ from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.issued_products import element_of, operations_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
 from tileprof.analyzer.machine.repeats import alike
-from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, PRODUCTS_UNTUNED
+from tileprof.analyzer.numbers.kernels import PRODUCTS_UNTUNED
+from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.numbers import (
     FEW_PRODUCTS_EACH,
     FEW_PRODUCTS_FEWER,

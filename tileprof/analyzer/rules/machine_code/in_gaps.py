@@ -19,7 +19,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.threads.gapped_stores import gapped_stores
-from tileprof.analyzer.numbers import COOL, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.numbers import IN_GAPS_OF_L2, IN_GAPS_POWER, IN_GAPS_WORD
 
 _AUTHOR = (

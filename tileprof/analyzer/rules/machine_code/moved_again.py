@@ -28,7 +28,7 @@ from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.reloads import Reloads, reloads_of
-from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.numbers import (
     MOVED_AGAIN_LIKELY,
     MOVED_AGAIN_MOST,

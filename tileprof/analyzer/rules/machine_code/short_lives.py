@@ -21,7 +21,7 @@ from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loops_of
-from tileprof.analyzer.numbers import COLD, HALFWAY, WIDEST
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, WIDEST
 from tileprof.analyzer.rules.machine_code.numbers import SHORT_LIVES_REACHED
 from tileprof.analyzer.rules.numbers import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
 

@@ -24,7 +24,7 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loops_of
-from tileprof.analyzer.numbers import COLD, FEWEST_SAMPLES, HALFWAY
+from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES, HALFWAY
 from tileprof.analyzer.rules.machine_code.numbers import (
     SHORT_PHASES_BYTES,
     SHORT_PHASES_THREADS,

@@ -19,7 +19,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.program.numbers import ALIGNMENT_PARTS, ALIGNMENT_REACHED
 
 _NARROW = re.compile(r"(tensorop|s16816|s1688|h16816|h1688).*align(1|2)(?!\d)")

@@ -22,7 +22,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
-from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
+from tileprof.analyzer.numbers.shared import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.gathered_rows import written_out
 from tileprof.analyzer.rules.program.numbers import (

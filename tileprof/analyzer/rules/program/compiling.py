@@ -19,7 +19,7 @@ from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.compilers import of_jax, of_numba
 from tileprof.analyzer.rules.program.numbers import COMPILING_HOST_SHARE
 from tileprof.profile import Symbol

@@ -29,7 +29,8 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent, plain
 from tileprof.analyzer.fixes import CHANNELS_LAST, CONVOLUTION_TRIALS, Autocast, Fix
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers import COLD, REPORT_LEAST_SHARE
+from tileprof.analyzer.numbers.reports import REPORT_LEAST_SHARE
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import (
     changes_layout,
     gradient_of,

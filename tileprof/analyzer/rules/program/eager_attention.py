@@ -23,7 +23,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     EAGER_ATTENTION_BETWEEN,

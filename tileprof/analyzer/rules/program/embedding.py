@@ -29,7 +29,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import SPARSE_GRADIENTS, Fix
-from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     EMBEDDING_LAUNCHES,

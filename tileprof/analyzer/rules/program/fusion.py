@@ -29,7 +29,7 @@ from tileprof.analyzer.contexts import DEPENDENT, LATE, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.analyzer.rules.program.numbers import FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT

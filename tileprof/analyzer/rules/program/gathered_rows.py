@@ -18,7 +18,7 @@ import numpy as np
 from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, listed, percent
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.numbers import GATHERED_ROWS_LEFT, GATHERED_ROWS_NEAR
 

@@ -19,7 +19,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
 from tileprof.analyzer.rules.program.numbers import HANDED_OVER_PARTS
 

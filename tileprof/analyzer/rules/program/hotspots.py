@@ -24,7 +24,8 @@ from tileprof.analyzer.contexts import Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST, Fix, OptimizerForm, compiled_at
-from tileprof.analyzer.numbers import MOST_OF_A_KIND, NOISE
+from tileprof.analyzer.numbers.reports import NOISE
+from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
 from tileprof.analyzer.program.threads import WAITS_FOR_THREADS
 from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,

@@ -22,7 +22,7 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 from tileprof.analyzer.program.compilers import of_jax
 from tileprof.analyzer.rules.program.numbers import JIT_UPDATE_FEWEST, JIT_UPDATE_SHARE
 

@@ -23,7 +23,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import PINNED_MEMORY, Fix, LoaderWorkers, OptimizerForm, compiled_at
-from tileprof.analyzer.numbers import COOL, MOST_OF_A_KIND
+from tileprof.analyzer.numbers.shared import COOL, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     LAUNCH_BOUND_MOST,

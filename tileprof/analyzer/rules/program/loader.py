@@ -19,7 +19,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import LoaderWorkers
-from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 from tileprof.analyzer.rules.program.numbers import LOADER_SHARE, LOADER_WORKERS
 
 _ADVICE = (

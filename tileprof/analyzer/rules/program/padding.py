@@ -23,7 +23,8 @@ from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import COLD, FLOORS_LAUNCH_NS, LONGEST_SAVING
+from tileprof.analyzer.numbers.reports import FLOORS_LAUNCH_NS
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     PADDING_GOES,

@@ -30,7 +30,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import NO_CHECKPOINTS
-from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     RECOMPUTATION_FULL,

@@ -20,7 +20,7 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 from tileprof.analyzer.program.calls import Twins, twins
 from tileprof.analyzer.rules.program.numbers import SAME_PRODUCT_SHARE
 

@@ -26,7 +26,7 @@ from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS
 from tileprof.analyzer.kernel.launches import sampled_share
-from tileprof.analyzer.numbers import COLD, HALFWAY
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY
 from tileprof.analyzer.rules import narrow_access
 from tileprof.analyzer.rules.machine_code.short_lives import short_lives
 from tileprof.analyzer.rules.numbers import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES

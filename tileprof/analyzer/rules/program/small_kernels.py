@@ -38,7 +38,7 @@ from tileprof.analyzer.contexts import (
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import Fix, OptimizerForm, compiled_at
-from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
+from tileprof.analyzer.numbers.shared import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES
 from tileprof.analyzer.rules.program.numbers import (
     SMALL_KERNELS_FEWEST,

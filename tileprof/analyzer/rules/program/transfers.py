@@ -25,7 +25,7 @@ from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, hel
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import PINNED_MEMORY
-from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
+from tileprof.analyzer.numbers.shared import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 

@@ -18,7 +18,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
-from tileprof.analyzer.numbers import COLD, HALFWAY
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY
 from tileprof.analyzer.tiles.across_rows import across_rows
 
 _AUTHOR = (

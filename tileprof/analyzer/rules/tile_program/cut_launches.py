@@ -16,7 +16,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration
-from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import CUT_LAUNCHES_EACH
 from tileprof.analyzer.tiles.cut_launches import cut_launches
 

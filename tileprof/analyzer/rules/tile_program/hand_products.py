@@ -19,7 +19,7 @@ from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.numbers import TENSOR_CORES_SHEET
 from tileprof.analyzer.tiles.contractions import Contraction, contractions
 

@@ -25,7 +25,8 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.global_memory import STORES
 from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.kernel.queues import FULL
-from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, MEMORY_USE_COPY
+from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
+from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import (
     NEEDLESS_ADDED,
     NEEDLESS_ADDS,

@@ -22,7 +22,7 @@ from tileprof.analyzer.kernel.by_hand import lost
 from tileprof.analyzer.machine.code import COPIES as AHEAD
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back

@@ -15,7 +15,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
-from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import ROUND_TRIPS
 from tileprof.analyzer.tiles.round_trips import RoundTrip, round_trips
 

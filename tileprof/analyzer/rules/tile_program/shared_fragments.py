@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Evidence
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import Op
 from tileprof.remarks.layouts import InSharedMemory

@@ -20,7 +20,8 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.launches import launch_of, launch_place
 from tileprof.analyzer.kernel.pace import at_roof
-from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, MEMORY_REACHED, PACE_TOGETHER
+from tileprof.analyzer.numbers.kernels import PACE_TOGETHER
+from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING, MEMORY_REACHED
 from tileprof.analyzer.rules.tile_program.numbers import (
     SMALL_TILES_BOUND,
     SMALL_TILES_FEWER,

@@ -25,7 +25,7 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.threads.working_warps import factor_of
-from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import (
     REDUNDANT_SURE,
     THIN_WORK_IDLE,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.target import WIDEST_ACCESS
+from tileprof.ir.sums import Sum, sum_of
 
 Access = ir.Load | ir.Store
 Terms = Mapping[ir.Value, int]
@@ -50,36 +51,20 @@ class Window:
         return self.members[0][0]
 
 
-def linear(value: ir.Value) -> tuple[dict[ir.Value, int], int]:
-    """Return an index as a sum: factors of values, and a constant."""
-    match value.owner:
-        case ir.Constant(value=number) if value.dtype.is_integer:
-            return {}, int(number)
-        case ir.Binary(kind="add" | "sub" as kind, left=left, right=right):
-            sign = 1 if kind == "add" else -1
-            return _sum(linear(left), linear(right), sign)
-        case ir.Binary(kind="mul", left=left, right=right):
-            for one, other in ((left, right), (right, left)):
-                terms, factor = linear(other)
-                if not terms:
-                    return _sum(({}, 0), linear(one), factor)
-    return {value: 1}, 0
-
-
 def address_of(
     op: Access, strides: Sequence[int | str], guards: Hashable = (), manner: Hashable = ()
 ) -> Address:
     """Return where an access is.  strides: elements between neighbours of each dimension; a text
     for a dimension along which nothing is known, whose indices neighbours share."""
-    total: tuple[dict[ir.Value, int], int] = {}, 0
+    total = Sum()
     fixed: list[Hashable] = []
     for index, stride in zip(op.indices, strides, strict=True):
-        held = linear(index)
+        held = sum_of(index)
         if isinstance(stride, int):
-            total = _sum(total, held, stride)
+            total = total.plus(held, stride)
         else:
-            fixed.append((frozenset(held[0].items()), held[1]))
-    return Address(total[0], total[1], tuple(fixed), guards, manner)
+            fixed.append((frozenset(held.terms.items()), held.constant))
+    return Address(total.terms, total.constant, tuple(fixed), guards, manner)
 
 
 def windows(
@@ -120,13 +105,3 @@ def _windows(
                     taken = start + size - 1
                     break
             size //= 2
-
-
-def _sum(
-    left: tuple[dict[ir.Value, int], int], right: tuple[dict[ir.Value, int], int], factor: int
-) -> tuple[dict[ir.Value, int], int]:
-    """Return one sum and another one, `factor` times."""
-    terms = dict(left[0])
-    for value, each in right[0].items():
-        terms[value] = terms.get(value, 0) + factor * each
-    return {v: f for v, f in terms.items() if f}, left[1] + factor * right[1]

@@ -30,6 +30,7 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
 from .differences import Axes, Differences, is_combined, is_meeting
+from .elements import by_elements, is_private
 from .known import KnownValues
 from .postponed import PostponedValues, Refuse
 
@@ -38,6 +39,8 @@ _IN_POINTS = (
     ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While, ir.Assert,
 )  # fmt: skip
 """Ops that can stand in the body of a `Parallel`."""
+_PREPARING = (ir.Alloc, ir.View, ir.Reinterpret)
+"""Ops that name memory and do nothing with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +102,29 @@ class _Distribution:
             self._combine(op, made)
             return
         if not self.facts.differs(op):
-            self._kept(op, made)
+            if self.guards and self._fits(op) and not self._computes(op) and not self._someone():
+                self._spread(op, made)  # whether any thread comes there is not known now
+            else:
+                self._kept(op, made)
             return
-        if (
-            isinstance(op, ir.Fill)
-            and op.target in self.facts.private
-            and op.value not in self.facts.varying
-        ):
+        if isinstance(op, ir.Reinterpret) and op.base in self.rows:
+            self._reinterpret(op, made)
+            return
+        if isinstance(op, ir.View) and all(is_private(o) for o in self._users(op.result)):
+            return  # becomes indices of the elements
+        if isinstance(op, ir.Fill) and op.target in self.rows and not self.guards and (
+            op.value not in self.facts.varying
+        ):  # fmt: skip
             self._fill(op, made)
             return
+        if isinstance(op, ir.Copy | ir.Fill) and is_private(op):
+            made.ops += (elements := by_elements(op)).before
+            self._spread(elements.loop, made)
+            return
+        for inner in op.blocks():
+            self._allocated_before(inner, made)
+            if self.facts.along(op.operand_values()):
+                self._filled_by_elements(inner)
         if self._computes(op):
             self.values.postpone(op)
             return
@@ -120,6 +137,29 @@ class _Distribution:
         """Append an op that is the same for all threads."""
         made.ops.append(op)
         self.values.note(op)
+
+    def _allocated_before(self, block: ir.Block, made: ir.Block) -> None:
+        """Move what a loop or branch allocates in front of it: an allocation is no work that could
+        differ between threads, and says nothing about the content."""
+        for op in list(block.ops):
+            if isinstance(op, ir.Alloc) and op.result.buffer.space == "local":
+                block.ops.remove(op)
+                self._one(op, made)
+            for inner in op.blocks():
+                self._allocated_before(inner, made)
+
+    def _filled_by_elements(self, block: ir.Block) -> None:
+        """Fill what a thread has for itself element by element where only some threads do it."""
+        ops: list[ir.OpBase] = []
+        for op in block.ops:
+            if isinstance(op, ir.Fill) and op.target in self.facts.private:
+                elements = by_elements(op)
+                ops += [*elements.before, elements.loop]
+            else:
+                ops.append(op)
+            for inner in op.blocks():
+                self._filled_by_elements(inner)
+        block.ops[:] = ops
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
@@ -135,9 +175,25 @@ class _Distribution:
         threads = tuple(self.threads[axis] for axis in _ordered(axes))
         return ir.Alloc("fragment", (*threads, *shape), dtype, span=op.span)
 
+    def _reinterpret(self, op: ir.Reinterpret, made: ir.Block) -> None:
+        """Take each thread's row in another shape or element type."""
+        row, axes = self.rows[op.base], self.facts.private[base(op.base)]
+        threads = tuple(self.threads[axis] for axis in _ordered(axes))
+        shape = (*threads, *op.result.buffer.shape)
+        held = ir.Reinterpret(row, shape, op.result.dtype, span=op.span)
+        made.ops.append(held)
+        self.rows[op.result] = held.result
+
+    def _someone(self) -> bool:
+        """Return whether a thread certainly comes through all open branches."""
+        found = [self.known.of(guard.condition) for guard in self.guards]
+        known = [each for each in found if each is not None]
+        return len(known) == len(found) and any(
+            all(bool(value) == guard.taken for value, guard in zip(values, self.guards))
+            for values in zip(*known)
+        )
+
     def _fill(self, op: ir.Fill, made: ir.Block) -> None:
-        if self.guards:
-            self._refuse_op(op, "only some threads run it", "Write its elements one by one.")
         made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
         self.values.bump(op.target)
 
@@ -321,7 +377,10 @@ class _Distribution:
         return row.result
 
     def _is_used(self, value: ir.Value) -> bool:
-        return any(value in o.operand_values() for o in ir.walk(self.body))
+        return any(self._users(value))
+
+    def _users(self, value: ir.Value) -> Iterator[ir.OpBase]:
+        return (o for o in ir.walk(self.body) if value in o.operand_values())
 
     def _axes(self, op: ir.OpBase, used: set[ir.Value]) -> Axes:
         """Return the axes of the block along which an op differs."""
@@ -413,7 +472,9 @@ class _Distribution:
         threads, where any of them would come there.
         """
         whole = any(
-            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, ir.Alloc)) and not is_meeting(o)
+            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, *_PREPARING))
+            and not is_meeting(o)
+            and not is_private(o)
             for block in op.blocks() for o in ir.walk(block)
         )  # fmt: skip
         condition = self._settled(op, made)

@@ -24,9 +24,10 @@ from tileprof.compiler.codegen.types import is_narrow
 from tileprof.compiler.cuda.emit.access import converts, manner
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
-from tileprof.compiler.cuda.layouts.neighbours import Address, Window, address_of, linear, windows
+from tileprof.compiler.cuda.layouts.neighbours import Address, Window, address_of, windows
 from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.ir.memory import base
+from tileprof.ir.sums import sum_of
 
 from .alignment import Alignment, Multiple, shared_strides
 from .guards import Guard, unfolded
@@ -271,7 +272,7 @@ class Planner:
                     continue
                 size = access.step
             if points > 1:
-                size = max(linear(first)[0].get(variable, 0) * points, size)
+                size = max(sum_of(first).terms.get(variable, 0) * points, size)
             if size == 1:
                 continue
             if not isinstance(extent, int) or extent % size:
@@ -457,7 +458,7 @@ class Planner:
             # What all points ask for stays in registers.
             return None
         variable = self.op.body.args[self.dim]
-        moving = self.moving & {*terms, *(v for i in first.indices for v in linear(i)[0])}
+        moving = self.moving & {*terms, *(v for i in first.indices for v in sum_of(i).terms)}
         follows = moving == {variable} and terms.get(variable) == window.size
         buffer = alone[first].buffer
         assert isinstance(buffer, GlobalBuffer | SharedBuffer)

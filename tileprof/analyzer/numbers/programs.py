@@ -1,0 +1,29 @@
+"""Numbers by which the steps and threads of a program are found (`analyzer/program`)."""
+
+from __future__ import annotations
+
+# -- program/training_steps
+
+TRAINING_STEPS_NEARLY_ALL = 0.9
+"""Least share of backward passes that the function has which makes steps; others may be of an
+evaluation, or of a second model. By hand."""
+
+# -- program/steady
+
+STEADY_FEWEST = 3
+"""Visits, or launches: of two, one may be a first use."""
+
+STEADY_NEARLY_ALL = 0.8
+"""Of the devices' work; what is left may be an evaluation now and then."""
+
+STEADY_MANY = 20
+"""Launches from which a kernel runs many times, beside one that runs once. By hand."""
+
+STEADY_ONCE = 2
+"""Mean launches of kernels below a line that runs once: some operations launch twice. By hand."""
+
+# -- threads of the host
+
+THREADS_SEVERAL = 0.05
+"""Share of the longest thread's time from which another thread counts as running beside it. By
+hand."""
