@@ -188,9 +188,11 @@ def _several(results: Any) -> Sequence[Any]:
 def _random(param: Any) -> Any:
     import torch
 
-    kind = getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(param.type.dtype.name)
-                   or param.type.dtype.name)  # fmt: skip
-    shape = param.type.static_shape
+    # A parameter of TileLang has a type and a shape of its own.
+    plain = not hasattr(param, "dtype")
+    name = param.type.dtype.name if plain else str(param.dtype)
+    kind = getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(name, name))
+    shape = param.type.static_shape if plain else tuple(map(int, param.shape))
     if kind.is_floating_point:
         return torch.randn(shape).to(kind)
     return torch.randint(-2, 3, shape).to(kind)

@@ -20,6 +20,8 @@ from .threads.slots import run_ahead
 
 _WARP = 32
 """Threads of a warp."""
+_GROUP = 128
+"""Threads of a warp group."""
 
 
 class Warps(Control):
@@ -32,7 +34,7 @@ class Warps(Control):
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
         """The blocks of a grid."""
-        self.barrier_uses, self.role_loads = {}, set()
+        self.barrier_uses, self.role_loads, self.work_shape = {}, set(), None
         with super().launch(grid, threads) as held:
             yield held
 
@@ -57,6 +59,10 @@ class Warps(Control):
             except KernelError as error:
                 reason = reason or error
                 continue
+            groups = math.prod(shape) // _GROUP
+            # Groups that only load leave a number that tiles do not divide among.
+            if merged.products >= _GROUP and groups & (groups - 1):
+                self.work_shape = (merged.products,)
             return run_ahead(merged.body, merged.loops, numbers, slots)
         try:
             barriers.check(body, self.barrier_uses, numbers, shape, refuse)
