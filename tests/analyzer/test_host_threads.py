@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import wraps
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ import pytest
 
 import tileprof
 from tests.analyzer.made import found
+from tests.repeated import in_one_of_five_runs
 from tileprof.analyzer.findings import Finding
 from tileprof.analyzer.program.host import HostTime
 from tileprof.errors import Location
@@ -195,21 +195,6 @@ def rest() -> None:
         time.sleep(0.02)
 
 
-def in_one_of_five_runs(test: Callable[[], None]) -> Callable[[], None]:
-    """Repeat a test: a busy machine may keep the thread that samples from a whole recording."""
-
-    @wraps(test)
-    def repeated() -> None:
-        for _ in range(4):
-            try:
-                return test()
-            except (AssertionError, IndexError):
-                pass
-        return test()
-
-    return repeated
-
-
 def hashes() -> None:
     """Work without the interpreter's lock."""
     data = b"x" * 8_000_000
@@ -259,6 +244,7 @@ def test_recording_of_a_pool_with_one_busy_thread() -> None:
     assert times[name] / 1e9 == pytest.approx(USED[name], abs=0.03)
 
 
+@pytest.mark.alone
 @in_one_of_five_runs
 def test_recording_of_four_busy_threads() -> None:
     """All hash at once, without the interpreter's lock: a faster hash is as much faster a whole."""
@@ -268,6 +254,7 @@ def test_recording_of_four_busy_threads() -> None:
     assert 1.6 < HostTime(profile).threads.gain(part(profile, "hashes"), 2.0) <= 2.0
 
 
+@pytest.mark.alone
 @in_one_of_five_runs
 def test_recording_of_a_producer_and_a_consumer() -> None:
     """The consumer waits in a queue: that bounds nothing, and the producer's work is what counts.

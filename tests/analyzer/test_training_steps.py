@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked_programs import tileprof
+from tests.repeated import in_one_of_five_runs
 from tileprof.analyzer import analyze
 from tileprof.analyzer.json_form import to_json
 from tileprof.analyzer.program.training_steps import innermost_loop
@@ -117,11 +118,12 @@ def test_steps_of_a_program_that_updates_parameters_itself(tmp_path: Path) -> No
     assert min(steps.parts.forward, steps.parts.backward, steps.parts.optimizer) > 0
 
 
+@in_one_of_five_runs
 def test_steps_in_the_loop_of_an_installed_trainer(tmp_path: Path) -> None:
     """Its text is in no profile: the function that all parts of a step are called from counts."""
     script, kept = tmp_path / "train.py", tmp_path / "train.tprof"
     installed = tmp_path / "lib" / "site-packages"
-    installed.mkdir(parents=True)
+    installed.mkdir(parents=True, exist_ok=True)
     (installed / "trainers.py").write_text(TRAINER)
     script.write_text(f"import sys\nsys.path.insert(0, {str(installed)!r})\n{FITTED}")
     tileprof(tmp_path, ["run", "--quiet", "-o", str(kept), str(script)])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.repeated import in_one_of_five_runs
 from tileprof.native.building import find_compiler
 
 KERNEL = """
@@ -115,6 +116,7 @@ def test_options_of_a_kernel_for_a_gpu(cli: Any, folder: Path) -> None:
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="kernels run on the processor need a compiler")
+@in_one_of_five_runs
 def test_times_on_the_processor_and_the_gate(cli: Any, trees: Path) -> None:
     """A kernel that does far more is slower beyond noise, and the gate fails."""
     words = ("bisect", "old", "new", "kernels.py:scale", "--set", "N=8192", "--target", "cpu")
