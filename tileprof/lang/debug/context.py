@@ -207,6 +207,12 @@ class Live(Tracer):
         made = super().alloc_var(kind, init)
         return LiveVar(made.buffer, known=made.known)
 
+    def clear_where(self, condition: ir.Value, tile: ir.Value) -> None:
+        """Set a tile to 0 if a condition holds."""
+        if self.machine.env[condition]:
+            zero = self.emit(ir.Constant(0.0 if tile.dtype.is_float else 0, tile.dtype))
+            self.emit(ir.Fill(tile, zero.result))
+
     def store_var(self, var: Var, value: Any) -> None:
         """Assign to a variable; a promoted name takes the type that its values need."""
         if var.promoted is not None:

@@ -33,6 +33,8 @@ class Control(Reducers):
     """Threads of a block of the open launch along each axis."""
     grid_extents: Sequence[ir.Value] = ()
     """Blocks of the open launch along each axis."""
+    work_shape: tuple[int, ...] | None = None
+    """Threads of a block that share its work, where the author's are not the best number."""
     combination = ""
     """The way in which values of threads are combined; '' where none is given."""
     thread_numbers: dict[int, ir.Value]
@@ -67,8 +69,9 @@ class Control(Reducers):
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
-        for body in parts(self.finished(region.block), self._refuse_part):
-            self.emit(ir.Launch(extents, threads, body, hints), span)
+        finished = self.finished(region.block)
+        for body in parts(finished, self._refuse_part):
+            self.emit(ir.Launch(extents, self.work_shape or threads, body, hints), span)
 
     def finished(self, body: ir.Block) -> ir.Block:
         """Return the body of a launch without numbers of threads."""

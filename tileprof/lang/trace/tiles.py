@@ -229,11 +229,14 @@ class Tiles(Buffers):
             )
         anew = bool(clear) if is_number(clear) else False
         if not is_number(clear):
-            none = 0.0 if into.dtype.is_float else 0
-            condition, zero = self.condition(clear), ir.Constant(none, into.dtype)
-            cleared = ir.Block(ops=[zero, ir.Fill(into, zero.result, span=self.location())])
-            self.emit(ir.If(condition, cleared, ir.Block()))
+            self.clear_where(self.condition(clear), into)
         self.emit(ir.Gemm(first, second, into, transpose_a, transpose_b, anew, policy, hints))
+
+    def clear_where(self, condition: ir.Value, tile: ir.Value) -> None:
+        """Set a tile to 0 where a condition of the kernel holds."""
+        zero = ir.Constant(0.0 if tile.dtype.is_float else 0, tile.dtype)
+        cleared = ir.Block(ops=[zero, ir.Fill(tile, zero.result, span=self.location())])
+        self.emit(ir.If(condition, cleared, ir.Block()))
 
     def reduce(self, kind: Any, source: Any, target: Any, dim: int, clear: bool) -> None:
         """Reduce one dimension."""

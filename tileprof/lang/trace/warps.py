@@ -17,6 +17,9 @@ from .threads import barriers, merging
 from .threads.barriers import Barrier, BarrierElement, BarrierUse
 from .threads.slots import run_ahead
 
+_GROUP = 128
+"""Threads of a warp group."""
+
 
 class Warps(Control):
     """Statements of a kernel about the warps of its blocks."""
@@ -28,7 +31,7 @@ class Warps(Control):
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
         """The blocks of a grid."""
-        self.barrier_uses, self.role_loads = {}, set()
+        self.barrier_uses, self.role_loads, self.work_shape = {}, set(), None
         with super().launch(grid, threads) as held:
             yield held
 
@@ -53,6 +56,10 @@ class Warps(Control):
             except KernelError as error:
                 reason = reason or error
                 continue
+            groups = math.prod(shape) // _GROUP
+            # Groups that only load leave a number that tiles do not divide among.
+            if merged.products >= _GROUP and groups & (groups - 1):
+                self.work_shape = (merged.products,)
             return run_ahead(merged.body, merged.loops, numbers, slots)
         try:
             barriers.check(body, self.barrier_uses, numbers, shape, refuse)

@@ -111,13 +111,14 @@ def check_merged(
     known = KnownValues(numbers, threads)
     counts = {len(use.barrier.counts) for use in uses.values()}
     period = 2 * math.lcm(*counts)
-    found: dict[ir.Block, set[ir.Value]] = {}
+    found: dict[ir.Block, dict[ir.Value, bool]] = {}
     for choice in range(_CHOICES):
         run = _ChosenRun(uses, known, refuse, choice=choice, period=period, loops=loops)
         run.block(body, (True,) * known.count)
         for loop, slots in run.slots.items():
-            found[loop] = found[loop] & slots if loop in found else slots
-    return found
+            held = found.setdefault(loop, {})
+            held.update((b, held.get(b, True) and one) for b, one in slots.items())
+    return {loop: {b for b, one in slots.items() if one} for loop, slots in found.items()}
 
 
 def without_marks(block: ir.Block) -> None:
@@ -341,8 +342,8 @@ class _ChosenRun(_Run):
     versions: dict[ir.Value, int] = field(default_factory=dict)
     """How often each buffer was written."""
     chosen: dict[Hashable, int] = field(default_factory=dict)
-    slots: dict[ir.Block, set[ir.Value]] = field(default_factory=dict)
-    """Buffers of which each iteration so far filled one slot and used no other."""
+    slots: dict[ir.Block, dict[ir.Value, bool]] = field(default_factory=dict)
+    """Whether each iteration so far filled one slot of a buffer and used no other."""
     seen: list[dict[ir.Value, int | None]] = field(default_factory=list)
     """Slot of each buffer in the iterations that are being run; None for more than one."""
 
@@ -423,19 +424,15 @@ class _ChosenRun(_Run):
         start = 0 if start is None else start
         if stop is None:
             stop = start + step * self._choose(self._symbol(op.stop), 2 * self.period)
-        for number in _shortened(range(int(start), int(stop), int(step)), 2 * self.period):
+        for number in _shortened(range(int(start), int(stop), int(step)), self.period):
             self.values[op.body.args[0]] = number
             if inner:
                 self.seen.append({})
             self.block(op.body, active)
             if inner:
-                now = {b for b, slot in self.seen[-1].items() if slot is not None}
-                never = {b for b, slot in self.seen.pop().items() if slot is None}
-                self.slots[op.body] = (self.slots.get(op.body, set()) | now) - never
-                self.refused.setdefault(op.body, set()).update(never)
-
-    refused: dict[ir.Block, set[ir.Value]] = field(default_factory=dict)
-    """Buffers of which an iteration used more than the slot that it filled."""
+                for buffer, slot in self.seen.pop().items():
+                    known = self.slots.setdefault(op.body, {})
+                    known[buffer] = known.get(buffer, True) and slot is not None
 
     # -- slots
 

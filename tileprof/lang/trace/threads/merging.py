@@ -23,7 +23,7 @@ marks with the threads that come there.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -50,6 +50,8 @@ class Merged:
     uses: dict[ir.OpBase, BarrierUse]
     loops: set[ir.Block]
     """Bodies of loops around loads of a role."""
+    products: int
+    """Threads of the roles that multiply tiles, 0 where none does."""
 
 
 def orders(
@@ -64,10 +66,17 @@ def orders(
         return
     for eager, order in product((False, True), permutations(range(roles))):
         made, uses_made, loops_made = _copied(body, uses, set(loops))
-        merging = _Merging(uses_made, loops_made, numbers, threads, order, eager)
-        merging.block(made)
-        merging.substitute(made)
-        yield Merged(made, merging.uses, merging.loops)
+        merging = _Merging(made, uses_made, loops_made, numbers, threads, order, eager)
+        try:
+            merging.block(made)
+        except _NoOrder:
+            continue
+        merging.finish()
+        yield Merged(made, merging.uses, merging.loops, merging.products)
+
+
+class _NoOrder(Exception):
+    """Roles cannot be put into one order in this way."""
 
 
 # -- roles
@@ -109,21 +118,28 @@ def _runs(block: ir.Block, uses: Uses, known: KnownValues) -> list[_Run]:
     """Return the parts of a block in which several roles have loops around barriers."""
     found: list[_Run] = []
     run: list[ir.OpBase] = []
+    hoisted: list[ir.OpBase] = []
+    roles: list[_Role] = []
     for op in [*block.ops, ir.Break()]:
-        if _is_branch(op, known) or (run and isinstance(op, ir.ScalarOp)):
+        more: list[_Role] = []
+        conditions: list[ir.OpBase] = []
+        if isinstance(op, ir.If) and _is_branch(op, known):
+            more = _roles(op, (True,) * known.count, (), conditions, uses, known)
+            more = [role for role in more if role.ops and role.count]
+        # A thread that is in two roles does what is written first before the other.
+        apart = not any(a and b for r in roles for m in more for a, b in zip(r.threads, m.threads))
+        if not more or not apart:
+            if run and isinstance(op, ir.ScalarOp):
+                run.append(op)
+                hoisted.append(op)
+                continue
+            if sum(_has_loops(r.ops, uses) for r in roles) > 1:
+                found.append(_Run(tuple(run), tuple(roles), tuple(hoisted)))
+            run, hoisted, roles = [], [], []
+        if more:
             run.append(op)
-            continue
-        hoisted: list[ir.OpBase] = []
-        roles: list[_Role] = []
-        for each in run:
-            if isinstance(each, ir.If):
-                roles += _roles(each, (True,) * known.count, (), hoisted, uses, known)
-            else:
-                hoisted.append(each)
-        roles = [r for r in roles if r.ops and r.count]
-        if sum(_has_loops(r.ops, uses) for r in roles) > 1:
-            found.append(_Run(tuple(run), tuple(roles), tuple(hoisted)))
-        run = []
+            hoisted += conditions
+            roles += more
     return found
 
 
@@ -159,6 +175,10 @@ def _roles(
     return found
 
 
+def _multiplies(role: _Role) -> bool:
+    return any(isinstance(o, ir.Gemm) for op in role.ops for o in op.with_inner_ops())
+
+
 def _has_loops(ops: Sequence[ir.OpBase], uses: Uses) -> bool:
     """Return whether a role uses barriers in a loop of its own."""
     return any(
@@ -175,6 +195,7 @@ Parts = list[tuple[_Role, deque[ir.OpBase]]]
 
 @dataclass
 class _Merging:
+    body: ir.Block
     uses: dict[ir.OpBase, BarrierUse]
     loops: set[ir.Block]
     numbers: Mapping[ir.Value, int]
@@ -187,9 +208,14 @@ class _Merging:
     """Values of one role that are those of another: the numbers of merged loops."""
     cells: list[ir.OpBase] = field(default_factory=list)
     """Variables for values that leave a branch."""
-    facts: dict[_Role, Differences] = field(default_factory=dict)
-    later: list[Parts] = field(default_factory=list)
-    """What is left to do around the part that is being merged."""
+    products: int = 0
+    """Threads of the roles that multiply tiles."""
+    role_of: dict[ir.OpBase, _Role] = field(default_factory=dict)
+    """The role that does a statement."""
+    versions: Counter[ir.Value] = field(default_factory=Counter)
+    """How often each buffer was written so far, in the order that is made."""
+    read: dict[ir.OpBase, int] = field(default_factory=dict)
+    """For each load, how often its buffer was written before."""
 
     def __post_init__(self) -> None:
         self.known = KnownValues(self.numbers, self.threads)
@@ -197,8 +223,7 @@ class _Merging:
     def block(self, block: ir.Block) -> None:
         """Merge the roles in a block and in those inside of it."""
         for run in _runs(block, self.uses, self.known):
-            first = block.ops.index(run.ops[0])
-            _own_variables(block, first, run)
+            _own_variables(self.body, run)
             first = block.ops.index(run.ops[0])
             rest = block.ops[first + len(run.ops) :]
             made = self._merged(run)
@@ -208,13 +233,37 @@ class _Merging:
             for inner in op.blocks():
                 self.block(inner)
 
-    def substitute(self, block: ir.Block) -> None:
-        """Replace the values of roles that are those of another role."""
-        for op in ir.walk(block):
+    def finish(self) -> None:
+        """Replace the values of roles that are those of another role, and put what differs between
+        the threads of a role under its condition."""
+        for op in ir.walk(self.body):
             _replace(op, self.same)
         for op, use in self.uses.items():
             index, parity = self._found(use.index), use.parity and self._found(use.parity)
             self.uses[op] = replace(use, index=index, parity=parity)
+        facts = Differences(self.body, self.numbers, self.threads)
+        self._guard(self.body, None, facts)
+
+    def _guard(self, block: ir.Block, role: _Role | None, facts: Differences) -> None:
+        """Put the statements of a block under the conditions of their roles."""
+        block.ops[:] = [self._guarded(op, self.role_of.get(op, role), facts) for op in block.ops]
+
+    def _guarded(self, op: ir.OpBase, role: _Role | None, facts: Differences) -> ir.OpBase:
+        """Return a statement under the condition of its role, where its threads do different
+        things."""
+        if isinstance(op, ir.ScalarOp | ir.Load | ir.View | ir.Alloc):
+            return op
+        points = (ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While)
+        fits = all(isinstance(o, points) for o in op.with_inner_ops())
+        if role is None or op.results or not fits or not facts.differs(op):
+            for inner in op.blocks() if not isinstance(op, ir.Parallel) else ():
+                self._guard(inner, role, facts)
+            return op
+        for condition in reversed(role.conditions):
+            held, other = ir.Block(ops=[op]), ir.Block()
+            sides = (held, other) if condition.taken else (other, held)
+            op = ir.If(condition.value, *sides, span=op.span)
+        return op
 
     def _found(self, value: ir.Value) -> ir.Value:
         while value in self.same:
@@ -224,13 +273,13 @@ class _Merging:
     def _merged(self, run: _Run) -> list[ir.OpBase]:
         """Return the ops of all roles in one order."""
         parts: Parts = []
+        self.products = max(self.products, sum(r.count for r in run.roles if _multiplies(r)))
         for at in self.order:
             if at < len(run.roles):
                 role = run.roles[at]
                 held = ir.Block(ops=role.ops)
                 joined_cases(held, self.uses, self.loops)
                 Unswitching(self.uses, self.loops).block(held)
-                self.facts[role] = Differences(held, self.numbers, self.threads)
                 for op in ir.walk(held):
                     if op in self.uses:
                         self.uses[op] = replace(self.uses[op], role=role.threads)
@@ -240,7 +289,6 @@ class _Merging:
     def _zipped(self, parts: Parts) -> list[ir.OpBase]:
         """Return what is left of all roles in one order."""
         made: list[ir.OpBase] = []
-        self.later.append(parts)
         while any(left for _, left in parts):
             self._go_on(parts, made)
             heads = [(role, left) for role, left in parts if left]
@@ -251,8 +299,9 @@ class _Merging:
                 or self._together(heads, made)
             ):
                 role, left = heads[0]
+                if is_meeting(left[0]):
+                    raise _NoOrder  # the threads that it waits for come to another place
                 made += self._statement(role, left.popleft())
-        self.later.pop()
         return made
 
     def _go_on(self, parts: Parts, made: list[ir.OpBase]) -> None:
@@ -273,19 +322,22 @@ class _Merging:
         return is_meeting(op) and _meeting(op, len(role.threads)) > role.count
 
     def _statement(self, role: _Role, op: ir.OpBase) -> list[ir.OpBase]:
-        """Return an op of a role for the block: under the role's condition where its threads do
-        different things."""
-        if isinstance(op, ir.ScalarOp | ir.Load | ir.View | ir.Alloc) or op.results:
+        """Return an op of a role as one of the block."""
+        self.role_of[op] = role
+        if self._holds(role, op) and op.SPEC.regions:
+            self._enter([op])
+            for inner in op.blocks():
+                inner.ops[:] = self._zipped([(role, deque(inner.ops))])
             return [op]
-        points = (ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While)
-        fits = all(isinstance(o, points) for o in op.with_inner_ops())
-        if not fits or not self.facts[role].differs(op):
-            return [op]
-        for condition in reversed(role.conditions):
-            held, other = ir.Block(ops=[op]), ir.Block()
-            sides = (held, other) if condition.taken else (other, held)
-            op = ir.If(condition.value, *sides, span=op.span)
+        for each in op.with_inner_ops():
+            if isinstance(each, ir.Load):
+                self.read[each] = self.versions[base(each.buffer)]
+        self._enter([op])
         return [op]
+
+    def _enter(self, ops: Sequence[ir.OpBase]) -> None:
+        """Note what ops write: a loop, what it has written before any iteration."""
+        self.versions.update({base(a.value) for op in ops for a in op.all_accesses() if a.writes})
 
     # -- places where roles wait
 
@@ -314,14 +366,13 @@ class _Merging:
     def _together(self, heads: Parts, made: list[ir.OpBase]) -> bool:
         """Merge loops with the same bounds, or branches with the same condition; let the first role
         go on with a branch that no other role has."""
-        written = self._written()
-        if self._split(heads, written):
+        if self._split(heads):
             return True
         for at, (_, left) in enumerate(heads):
             one = left[0]
             if isinstance(one, ir.For):
                 met = [(r, q) for r, q in heads[at + 1 :] if isinstance(q[0], ir.For)
-                       and self._all_equal(_bounds(one), _bounds(q[0]), written)]  # fmt: skip
+                       and self._all_equal(_bounds(one), _bounds(q[0]))]  # fmt: skip
                 if met:
                     made.append(self._loop([heads[at], *met]))
                     return True
@@ -329,7 +380,7 @@ class _Merging:
             one = left[0]
             if isinstance(one, ir.If):
                 met = [(r, q) for r, q in heads[at + 1 :] if isinstance(q[0], ir.If)
-                       and self._equal(one.condition, q[0].condition, written)]  # fmt: skip
+                       and self._equal(one.condition, q[0].condition)]  # fmt: skip
                 made += [self._branch([heads[at], *met])] if met else [left.popleft()]
                 return True
             if self.eager and isinstance(one, ir.For):
@@ -342,16 +393,17 @@ class _Merging:
         ops = [left.popleft() for _, left in heads]
         loops = [op for op in ops if isinstance(op, ir.For)]
         one = loops[0]
+        self._enter(loops)
         for other in loops[1:]:
             self.same[other.body.args[0]] = one.body.args[0]
         parts = [(role, deque(op.body.ops)) for (role, _), op in zip(heads, loops)]
         body = ir.Block(one.body.args, self._zipped(parts))
         if self.loops.intersection(op.body for op in loops):
             self.loops.add(body)
-        stages = max(op.num_stages for op in loops)
-        kind = next((op.kind for op in loops if op.kind != "serial"), one.kind)
-        bounds = _bounds(one)
-        return ir.For(kind, *bounds, body, stages, one.hints, span=one.span)
+        made = _loop_like(next((op for op in loops if op.kind != "serial"), one), body)
+        made.start, made.stop, made.step = one.start, one.stop, one.step
+        made.num_stages = max(op.num_stages for op in loops)
+        return made
 
     def _branch(self, heads: Parts) -> ir.If:
         """Merge branches with the same condition."""
@@ -363,7 +415,7 @@ class _Merging:
         sides = ir.Block(ops=self._zipped(then)), ir.Block(ops=self._zipped(otherwise))
         return ir.If(branches[0].condition, *sides, span=branches[0].span)
 
-    def _split(self, heads: Parts, written: set[ir.Value]) -> bool:
+    def _split(self, heads: Parts) -> bool:
         """Take a loop out of a branch where another role has come to a loop with its bounds."""
         loops = [left[0] for _, left in heads if isinstance(left[0], ir.For)]
         found = False
@@ -372,7 +424,7 @@ class _Merging:
             if isinstance(op, ir.If) and not op.otherwise.ops and not op.results and any(
                 isinstance(inner, ir.For)
                 and self._holds(role, inner)
-                and any(self._all_equal(_bounds(inner), _bounds(o), written) for o in loops)
+                and any(self._all_equal(_bounds(inner), _bounds(o)) for o in loops)
                 for inner in op.then.ops
             ):  # fmt: skip
                 left.popleft()
@@ -383,44 +435,41 @@ class _Merging:
     def _parts_of(self, role: _Role, op: ir.If) -> list[ir.OpBase]:
         """Return a branch as several, with loops around those of its loops that use barriers."""
         made: list[ir.OpBase] = []
-        segment: list[ir.OpBase] = []
-        segments: list[list[ir.OpBase]] = []
-
-        def close() -> None:
-            if segment:
-                segments.append(list(segment))
-                made.append(ir.If(op.condition, ir.Block(ops=segments[-1]), ir.Block(),
-                                  span=op.span))  # fmt: skip
-                segment.clear()
-
+        constants: list[ir.OpBase] = []
+        blocks: list[ir.Block] = []
+        """What stands under the condition, in the order of the program."""
+        last: ir.Block | None = None
         for each in op.then.ops:
             if isinstance(each, ir.Constant):
-                made.append(each)
+                constants.append(each)
             elif isinstance(each, ir.For) and self._holds(role, each):
-                close()
-                inner = ir.If(op.condition, each.body, ir.Block(), span=op.span)
-                body = ir.Block(each.body.args, [inner])
-                each.body.args = []
+                held, last = ir.Block(ops=each.body.ops), None
+                blocks.append(held)
+                body = ir.Block(each.body.args, [_only_if(op, held)])
                 if each.body in self.loops:
                     self.loops.add(body)
-                segments.append(each.body.ops)
-                made.append(ir.For(each.kind, *_bounds(each), body, each.num_stages, each.hints,
-                                   span=each.span))  # fmt: skip
+                made.append(_loop_like(each, body))
             else:
-                segment.append(each)
-        close()
-        blocks = [o.then if isinstance(o, ir.If) else o.body.ops[0].then  # type: ignore[attr-defined]
-                  for o in made if isinstance(o, ir.If | ir.For)]  # fmt: skip
+                if last is None:
+                    last = ir.Block()
+                    blocks.append(last)
+                    made.append(_only_if(op, last))
+                last.ops.append(each)
         self._hand_over(blocks)
-        return made
+        return [*constants, *made]
 
     def _hand_over(self, blocks: Sequence[ir.Block]) -> None:
         """Keep scalars that one part computes and a later one uses in variables."""
         for at, block in enumerate(blocks):
-            for op in list(block.ops):
+            # The last ones first: a view that is made again may need values from before it.
+            for op in reversed(list(block.ops)):
                 for value in op.results:
                     users = [b for b in blocks[at + 1 :] if self._uses(b, value)]
                     if not users:
+                        continue
+                    if isinstance(op, ir.Alloc):
+                        block.ops.remove(op)
+                        self.cells.append(op)
                         continue
                     if isinstance(value.type, ir.BufferType):
                         for user in users:
@@ -457,19 +506,10 @@ class _Merging:
 
     # -- equal values of several roles
 
-    def _written(self) -> set[ir.Value]:
-        """Return the buffers that any role still writes."""
-        left = [op for parts in self.later for _, each in parts for op in each]
-        return {base(a.value) for op in left for a in op.all_accesses() if a.writes}
+    def _all_equal(self, these: Sequence[ir.Value], those: Sequence[ir.Value]) -> bool:
+        return len(these) == len(those) and all(map(self._equal, these, those))
 
-    def _all_equal(
-        self, these: Sequence[ir.Value], those: Sequence[ir.Value], written: set[ir.Value]
-    ) -> bool:
-        return len(these) == len(those) and all(
-            self._equal(a, b, written) for a, b in zip(these, those)
-        )
-
-    def _equal(self, a: ir.Value, b: ir.Value, written: set[ir.Value]) -> bool:
+    def _equal(self, a: ir.Value, b: ir.Value) -> bool:
         """Return whether two values are computed in one way from the same values."""
         a, b = self._found(a), self._found(b)
         if a is b:
@@ -480,13 +520,14 @@ class _Merging:
         if isinstance(one, ir.Constant) and isinstance(other, ir.Constant):
             return one.value == other.value
         if isinstance(one, ir.Load) and isinstance(other, ir.Load):
-            if one.buffer is not other.buffer or base(one.buffer) in written:
+            before = self.read.get(one)
+            if one.buffer is not other.buffer or before is None or before != self.read.get(other):
                 return False
         elif not isinstance(one, ir.ScalarOp):
             return False
         if getattr(one, "kind", None) != getattr(other, "kind", None):
             return False
-        return self._all_equal(list(one.operand_values()), list(other.operand_values()), written)
+        return self._all_equal(list(one.operand_values()), list(other.operand_values()))
 
 
 # -- parts of programs
@@ -502,6 +543,19 @@ def _blocks(block: ir.Block) -> Iterator[ir.Block]:
 def _bounds(loop: ir.OpBase) -> list[ir.Value]:
     assert isinstance(loop, ir.For)
     return [loop.start, loop.stop, loop.step]
+
+
+def _loop_like(loop: ir.For, body: ir.Block) -> ir.For:
+    """Return a loop with another body."""
+    return ir.For(
+        loop.kind, loop.start, loop.stop, loop.step, body, loop.num_stages, loop.hints,
+        span=loop.span,
+    )  # fmt: skip
+
+
+def _only_if(op: ir.If, block: ir.Block) -> ir.If:
+    """Return a branch with the condition of another one, and nothing to do otherwise."""
+    return ir.If(op.condition, block, ir.Block(), span=op.span)
 
 
 def _meeting(op: ir.OpBase, threads: int) -> int:
@@ -556,32 +610,40 @@ def _copied(
     return made, marks, found
 
 
-def _own_variables(block: ir.Block, first: int, run: _Run) -> None:
-    """Give each role variables and fragments of its own, where nothing reads them afterwards."""
+def _own_variables(body: ir.Block, run: _Run) -> None:
+    """Give each role variables and fragments of its own.
+
+    Raises `_NoOrder` where those of several roles are read outside of them, or a variable that only
+    some threads write.
+    """
     inside = {o for role in run.roles for op in role.ops for o in op.with_inner_ops()}
-    for op in list(block.ops[:first]):
+    outside = [(b, o) for b in _blocks(body) for o in b.ops if o not in inside]
+    for block, op in list(outside):
         if not isinstance(op, ir.Alloc) or op.space not in ("local", "fragment"):
             continue
-        users = [r for r in run.roles if _touches(r.ops, op.result)]
-        outside = [o for o in ir.walk(block) if o not in inside and op.result in o.operand_values()]
-        plain = all(isinstance(o, ir.Store | ir.Fill) and o in block.ops[:first] for o in outside)
-        writes = any(
-            a.writes and base(a.value) is op.result
-            for r in users for o in r.ops for a in o.all_accesses()
-        )  # fmt: skip
-        if len(users) < 2 or not plain or not writes:
+        buffer = op.result
+        users = [r for r in run.roles if _touches(r.ops, buffer)]
+        writers = [r for r in users if any(
+            a.writes and base(a.value) is buffer for o in r.ops for a in o.all_accesses()
+        )]  # fmt: skip
+        if not writers:
             continue
+        others = [
+            (b, o) for b, o in outside
+            if buffer in o.operand_values() and not isinstance(o, ir.Annotate | ir.If | ir.For)
+        ]  # fmt: skip
+        plain = all(isinstance(o, ir.Store | ir.Fill) for _, o in others)
+        if not plain and (len(users) > 1 or op.space == "local"):
+            raise _NoOrder
         for role in users[1:]:
             own = clone(op, {}, {})
-            mapping = {op.result: own.results[0]}
+            mapping = {buffer: own.results[0]}
             block.ops.insert(block.ops.index(op) + 1, own)
-            for each in outside:
-                again = clone(each, mapping, {})
-                block.ops.insert(block.ops.index(each) + 1, again)
+            for held, each in others:
+                held.ops.insert(held.ops.index(each) + 1, clone(each, mapping, {}))
             for each in role.ops:
                 for inner in each.with_inner_ops():
                     _replace(inner, mapping)
-        first = block.ops.index(run.ops[0])
 
 
 def _touches(ops: Iterable[ir.OpBase], buffer: ir.Value) -> bool:

@@ -1,12 +1,12 @@
 """Loops of a role that do nothing, or all, for a reason that is known before.
 
-    if tile < total:                              for k in range(n):            if tile < total:
-        valid[0] = 1                                  if tile < total:      ⇒       for k in range(n):
-    else:                                   ⇒             load(k)                       load(k)
-        valid[0] = 0
-    for k in range(n):
-        if valid[0] != 0:
-            load(k)
+    if tile < total:                        if tile < total:
+        valid[0] = 1                            valid[0] = 1
+    else:                                   else:
+        valid[0] = 0                ⇒           valid[0] = 0
+    for k in range(n):                      if tile < total:
+        if valid[0] != 0:                       for k in range(n):
+            load(k)                                 load(k)
 
 A loop with several such branches that have nothing to do with each other is one loop for each.
 
@@ -161,9 +161,9 @@ def _set_by(op: ir.If) -> dict[_Cell, _Flag]:
                 if access.writes:
                     for cell in [c for c in found if c[0] is base(access.value)]:
                         del found[cell]
-            cell = _cell(inner) if isinstance(inner, ir.Store) else None
-            if isinstance(inner, ir.Store) and cell and isinstance(inner.value.owner, ir.Constant):
-                found[cell] = inner.value.owner.value
+            at = _cell(inner) if isinstance(inner, ir.Store) else None
+            if isinstance(inner, ir.Store) and at and isinstance(inner.value.owner, ir.Constant):
+                found[at] = inner.value.owner.value
         sides.append(found)
     then, otherwise = sides
     return {c: _Flag(op.condition, then[c], otherwise[c]) for c in then if c in otherwise}
