@@ -543,11 +543,15 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         )
 
     def seen(attribute: Any, shown: Any) -> property:
-        """What a library reads of a tensor; PyTorch and tileprof read where it is."""
+        """What a library reads of a tensor; PyTorch and tileprof read where it is.
+
+        So does what runs inside of a custom operator, where `Host` does not see what is asked for.
+        """
 
         def get(tensor: Any) -> Any:
             name = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-            return attribute.__get__(tensor) if name in ("torch", "tileprof") else shown
+            own = name in ("torch", "tileprof") or not torch._C._len_torch_function_stack()
+            return attribute.__get__(tensor) if own else shown
 
         return property(get)
 
@@ -573,6 +577,9 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         enter(mock.patch.object(torch.cuda, "get_device_capability", _capability))
         enter(mock.patch.object(torch.cuda, "get_device_properties", return_value=_GPU))
         enter(mock.patch.object(torch.cuda, "current_device", return_value=0))
+        # An operator's own function is called as it is: `Host` would not see inside of the operator.
+        operator = torch.library.CustomOpDef
+        enter(mock.patch.object(operator, "__call__", lambda op, *a, **k: op._init_fn(*a, **k)))
         for name, shown in (("is_cuda", True), ("device", torch.device("cuda", 0))):
             held = seen(getattr(torch.Tensor, name), shown)
             enter(mock.patch.object(torch.Tensor, name, held))

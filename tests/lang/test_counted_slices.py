@@ -88,6 +88,27 @@ def test_slices_of_computed_length_are_copied_in_vectors() -> None:
 
 
 @tileprof.jit
+def short_rows(A, lengths, most: int = 1):
+    """A tile of one element takes a slice, too."""
+    A: T.Tensor((ROWS, WIDTH), T.float32)
+    lengths: T.Tensor((4,), T.int32)
+    out = T.empty((4, most), T.float32)
+    with T.Kernel(4, threads=32) as b:
+        tile = T.alloc_fragment((most,), T.float32)
+        T.copy(A[b, 0 : lengths[b]], tile)
+        T.copy(tile, out[b, :])
+    return out
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_slices_match_tiles_of_one_element(most: int) -> None:
+    """An extent of one is not left out where the slice needs it."""
+    a = np.random.default_rng(4).standard_normal((ROWS, WIDTH), dtype="f4")
+    held = np.arange(most) < LENGTHS[:, None]
+    same(short_rows, [a, LENGTHS], np.where(held, a[:4, :most], 0), most=most)
+
+
+@tileprof.jit
 def between_tensors(A, lengths):
     """No side of the copy says how many elements there can be."""
     A: T.Tensor((ROWS, WIDTH), T.float32)

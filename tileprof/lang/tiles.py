@@ -107,18 +107,20 @@ def _side(held: Any) -> _Side:
     """Return a buffer, where a part of it begins, and its dimensions: number, extent, count."""
     if isinstance(held, BufferRegion):
         extents = held.extents
-        sizes = [(n, e, held.counts.get(n)) for n, e in enumerate(extents) if e != 1]
+        sizes = [(n, e, held.counts.get(n)) for n, e in enumerate(extents)]
         return held.buffer, tuple(current().as_scalar(o) for o in held.offsets), sizes
     place = current().need_place("an operand of `T.copy`", held)
     if isinstance(place, BufferRegion):
         return _side(place)
     shape = place.type.shape
-    return place, (0,) * len(shape), [(n, e, None) for n, e in enumerate(shape) if e != 1]
+    return place, (0,) * len(shape), [(n, e, None) for n, e in enumerate(shape)]
 
 
 def _matched(src: Any, dst: Any) -> tuple[Any, ...]:
     """Return buffers and first elements of both sides of a copy, and its axes."""
     (one, starts, sizes), (other, ends, places) = _side(src), _side(dst)
+    rank = max(len(_longer(sizes)), len(_longer(places)))
+    sizes, places = _longer(sizes, rank), _longer(places, rank)
     axes = []
     for (a, reads, read), (b, writes, written) in zip(sizes[::-1], places[::-1]):
         extent = reads if reads is not None else writes
@@ -130,6 +132,16 @@ def _matched(src: Any, dst: Any) -> tuple[Any, ...]:
     if len(sizes) != len(places):
         current().refuse_counts(src if _is_counted(src) else dst)
     return one, starts, other, ends, axes[::-1]
+
+
+def _longer(sizes: list[Any], rank: int = 0) -> list[Any]:
+    """Return dimensions without those of one element, of which the last ones are kept for `rank`
+    dimensions: a slice of `n` elements matches a tile of one."""
+    made = list(sizes)
+    for each in sizes:
+        if len(made) > rank and each[1] == 1:
+            made.remove(each)
+    return made
 
 
 def _room(buffer: Any, at: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tileprof import ir
 from tileprof.errors import Location, UnsupportedPython
@@ -164,11 +164,11 @@ class Buffer(Whole):
     """A tensor argument or an on-chip buffer.  `buffer[i, j]` reads or writes an element,
     `buffer[i : i + 64, j]` is the region that a tile operation works on."""
 
-    __slots__ = ("region", "shape", "value")
+    __slots__ = ("home", "shape", "value")
 
-    def __init__(self, value: ir.Value, region: Region, shape: tuple[Any, ...]) -> None:
+    def __init__(self, value: ir.Value, home: Region, shape: tuple[Any, ...]) -> None:
         self.value = value
-        self.region = region
+        self.home = home
         self.shape = shape
         """Extents: numbers, and `Symbol`s for those known at launch."""
 
@@ -241,6 +241,13 @@ class BufferData:
         self.buffer = buffer
 
 
+class Range(NamedTuple):
+    """Indices of a part of a dimension."""
+
+    min: Any
+    extent: Any
+
+
 class BufferRegion(Whole):
     """A part of a buffer: an offset and an extent for each dimension.  An extent of None follows
     from the other operand of a tile operation.
@@ -274,6 +281,11 @@ class BufferRegion(Whole):
     def shape(self) -> tuple[Any, ...]:
         """The extents."""
         return self.extents
+
+    @property
+    def region(self) -> tuple[Range, ...]:
+        """First index and extent of each dimension, under TileLang's names."""
+        return tuple(map(Range, self.offsets, self.extents))
 
     def __getitem__(self, key: Any) -> NoReturn:
         refuse(

@@ -57,7 +57,7 @@ class Staging:
     def assign(self, name: str, value: Any) -> Any:
         """`name = value`: a store where the name holds a variable and the value is a scalar."""
         held = sys._getframe(1).f_locals.get(name)
-        if isinstance(held, Var) and not held.buffer.region.visible:
+        if isinstance(held, Var) and not held.buffer.home.visible:
             # A variable of a loop or branch that has ended: the name is free again.
             held = None
         if isinstance(held, Var) and (is_number(value) or isinstance(value, Scalar)):

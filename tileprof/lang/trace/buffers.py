@@ -154,7 +154,7 @@ class Buffers(Scalars):
 
     def whole(self, buffer: Buffer) -> ir.Value:
         """Return the value of a buffer that is used here."""
-        self.visible(Expr(buffer.value, buffer.region))
+        self.visible(Expr(buffer.value, buffer.home))
         return buffer.value
 
     # -- elements

@@ -84,7 +84,7 @@ class RandomNumbers(Warps):
     def sequence(self, what: str) -> Sequence:
         """Return the sequence that a draw takes its number from; an error if there is none."""
         held = self._sequence
-        if held is None or not held.taken.buffer.region.visible:
+        if held is None or not held.taken.buffer.home.visible:
             self.fail(
                 KernelError,
                 f"{what} before `T.rng_init`",
