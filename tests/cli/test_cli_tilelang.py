@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tileprof
-from tests.cli.tilelang_programs import BOTH, FACTORY
+from tests.cli.tilelang_programs import BOTH, FACTORY, HELPERS, PACKAGED
 from tileprof import lang
 from tileprof.cli.kernel.tilelang_files import Elsewhere, is_for_tilelang, tilelang_is_tileprof
 
@@ -75,6 +75,28 @@ def test_plain_factories_of_files_for_tileprof(
     write(k=f"import tileprof as tilelang\nimport tileprof.lang as T\n{plain}")
     found = cli("check", f"k.py:{kernel}", "--set", "N=200", "--no-inside")
     assert found.code == 0, found.err
+
+
+def test_a_factory_of_a_package(cli: Any, folder: Path) -> None:
+    """It is under a cache, and TileLang is imported by a file beside it when it is called."""
+    outer = folder / "outer"
+    inner = outer / "inner"
+    inner.mkdir(parents=True)
+    for name, text in (("__init__", ""), ("helpers", HELPERS), ("k", PACKAGED)):
+        (inner / f"{name}.py").write_text(text)
+    (outer / "__init__.py").write_text("")
+    before = known()
+    found = cli("check", "outer/inner/k.py:compiled", "--set", "n=200", "--no-inside")
+    assert found.code == 0, found.err
+    assert known() == before
+
+
+def test_a_relative_import_without_a_package(cli: Any, write: Callable[..., None]) -> None:
+    """The message says what makes a folder a package."""
+    write(k=PACKAGED, helpers=HELPERS)
+    found = cli("check", "k.py:compiled", "--set", "n=200")
+    assert found.code == 1
+    assert "Relative imports need an `__init__.py`" in found.err
 
 
 def test_which_files_are_tilelangs(tmp_path: Path) -> None:

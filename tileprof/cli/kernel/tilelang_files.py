@@ -30,20 +30,37 @@ COMPARED = (
 
 
 def is_for_tilelang(file: Path) -> bool:
-    """Return whether a file imports TileLang and not tileprof; False for one that Python cannot
-    read."""
+    """Return whether a file, or one of its package that it imports by a relative import, imports
+    TileLang, and none imports tileprof; False for one that Python cannot read."""
+    roots: set[str] = set()
+    seen: set[Path] = set()
+    left = [file]
+    while left:
+        path = left.pop()
+        if path not in seen:
+            seen.add(path)
+            left += _imports(path, roots)
+    return "tilelang" in roots and "tileprof" not in roots
+
+
+def _imports(file: Path, roots: set[str]) -> list[Path]:
+    """Add the packages that a file imports to `roots`; return its own package's files."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         # Python's parser says of text that nests too deeply that memory is short.
-        return False
-    roots: set[str] = set()
+        return []
+    beside: list[Path] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            roots.update(each.name.partition(".")[0] for each in node.names)
+            roots.update(_root(each.name) for each in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            roots.add((node.module or "").partition(".")[0])
-    return "tilelang" in roots and "tileprof" not in roots
+            roots.add(_root(node.module or ""))
+        elif isinstance(node, ast.ImportFrom):
+            folder = file.resolve().parents[node.level - 1]
+            base = folder.joinpath(*(node.module or "").split("."))
+            beside += [base.with_suffix(".py"), *(base / f"{n.name}.py" for n in node.names)]
+    return beside
 
 
 @contextmanager
