@@ -14,6 +14,7 @@ import tileprof
 from tests.cli.tilelang_programs import BOTH, FACTORY, HELPERS, PACKAGED
 from tileprof import lang
 from tileprof.cli.kernel.tilelang_files import Elsewhere, is_for_tilelang, tilelang_is_tileprof
+from tileprof.lang.jit_function import JitFunction
 
 SIZES = ("--set", "M=64", "--set", "N=64")
 
@@ -124,6 +125,11 @@ def test_names_of_tilelang() -> None:
                 "from tilelang.layout import make_swizzled_layout\n"
                 "from tilelang.profiler import do_bench\n"
                 "from tilelang.autotuner import *\n"
+                "from tilelang.jit import JITImpl, JITKernel\n"
+                "class Own(JITKernel):\n"
+                "    made: JITImpl | None = None\n"
+                "    kept: list[JITImpl] | JITKernel[int]\n"
+                "own = tilelang.jit(lambda: None)\n"
                 "assert tilelang.__version__ and tilelang.__file__\n",
                 scope,
             )
@@ -134,6 +140,7 @@ def test_names_of_tilelang() -> None:
             assert scope["tilelang"].cdiv(5, 2) == 3
             assert scope["tilelang"].next_power_of_2(5) == 8
             assert isinstance(scope["do_bench"], Elsewhere)
+            assert isinstance(scope["own"], JitFunction)
             assert repr(scope["tvm"].arith.Analyzer()) == (
                 "<tvm.arith.Analyzer(…), which tileprof does not have>"
             )

@@ -112,6 +112,19 @@ class Elsewhere:
         decorates = len(args) == 1 and not kwargs and callable(args[0])
         return args[0] if decorates else Elsewhere(f"{self._name}(…)")
 
+    def __getitem__(self, item: Any) -> Any:
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        """Return itself as the type that annotations write: `JITKernel | None`."""
+        return self
+
+    __ror__ = __or__
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """Return no base classes: a class that inherits from it is a plain one."""
+        return ()
+
     def __repr__(self) -> str:
         return f"<{self._name}, which tileprof does not have>"
 
@@ -150,6 +163,14 @@ class _Module(types.ModuleType):
             if name in self._lang.__all__:
                 return getattr(self._lang, name)
         return Elsewhere(f"{self.__name__}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function that the module is named after: `tilelang.jit` is both."""
+        return self._names[_last(self.__name__)](*args, **kwargs)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _power_of_two(number: int) -> int:
