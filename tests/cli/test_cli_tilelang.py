@@ -125,6 +125,8 @@ def test_names_of_tilelang() -> None:
                 "from tilelang.layout import make_swizzled_layout\n"
                 "from tilelang.profiler import do_bench\n"
                 "from tilelang.autotuner import *\n"
+                "from tilelang.autotuner import jit as tuned\n"
+                "tuned(supply_type=None, ref_prog=None, out_idx=[1])(lambda: None)\n"
                 "from tilelang.jit import JITImpl, JITKernel\n"
                 "class Own(JITKernel):\n"
                 "    made: JITImpl | None = None\n"

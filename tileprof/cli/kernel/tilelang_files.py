@@ -146,6 +146,8 @@ class _Module(types.ModuleType):
             self._names = {each: getattr(lang, each) for each in lang.__all__}
         elif _root(name) == "tilelang":
             self._names = {"jit": lang.jit, "compile": lang.compile, "autotune": tileprof.autotune}
+            if name == "tilelang.autotuner":
+                self._names["jit"] = jit_of_tuner
         self.__all__ = list(self._names)
 
     def __getattr__(self, name: str) -> Any:
@@ -167,6 +169,21 @@ class _Module(types.ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function that the module is named after: `tilelang.jit` is both."""
         return self._names[_last(self.__name__)](*args, **kwargs)
+
+
+_OF_TUNER = (
+    "supply_type", "supply_prog", "ref_prog", "rtol", "atol", "max_mismatched_ratio", "skip_check",
+    "cache_input_tensors", "profiler",
+)  # fmt: skip
+"""Keywords of the `jit` that older versions of TileLang have in `tilelang.autotuner`: they say how
+configurations are timed and checked."""
+
+
+def jit_of_tuner(*args: Any, **options: Any) -> Any:
+    """Apply `tileprof.jit` without the keywords that only a tuner takes."""
+    from tileprof.lang import jit
+
+    return jit(*args, **{name: held for name, held in options.items() if name not in _OF_TUNER})
 
 
 def _last(name: str) -> str:
