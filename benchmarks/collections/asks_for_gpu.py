@@ -11,5 +11,8 @@ import torch
 
 os.environ["RUN_TILELANG_SMOKE"] = "1"
 torch.cuda.device_count = lambda: 1
-if "is_cuda" not in vars(torch.Tensor):
-    torch.Tensor.is_cuda = property(lambda tensor: True)
+torch.cuda.is_available = lambda: True
+torch.cuda.reset_peak_memory_stats = lambda *device: None
+for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
+    setattr(torch.cuda, name, lambda *device: 0)
+torch.Tensor.is_cuda = property(lambda tensor: True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from tileprof.errors import KernelError
@@ -140,8 +140,8 @@ def clear(buffer: Any, annotations: dict[str, Any] | None = None) -> None:
     current().fill(buffer, 0)
 
 
-class GemmWarpPolicy(Enum):
-    """Division of a matrix product among warps."""
+class GemmWarpPolicy(StrEnum):
+    """Division of a matrix product among warps; a text, which tuned configurations can hold."""
 
     Square = "square"
     FullRow = "full_row"
@@ -165,12 +165,13 @@ def gemm(
     Shapes: A is M×K (K×M if transposed), B is K×N (N×K if transposed), C is M×N. A and B have
     elements of one width; C is usually a float32 fragment.
     """
-    if not isinstance(policy, GemmWarpPolicy):
+    if policy not in [*GemmWarpPolicy]:
         raise KernelError(
             f"`policy={policy!r}` of `T.gemm`",
             location=here(),
             hint="Policies are `T.GemmWarpPolicy.Square`, `.FullRow` and `.FullCol`.",
         )
+    policy = GemmWarpPolicy(policy)
     current().gemm(
         A,
         B,
