@@ -96,9 +96,12 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     """Put the stand-ins in place before anything of the library is imported."""
     global _watching
     import tilelang_compiling
+    import tilelang_examples  # noqa: F401
     import tilelang_host
     import torch
 
+    # Modules of this folder are loaded; a library may have some of the same names.
+    sys.path[:] = [*(p for p in sys.path if p != str(HERE)), str(HERE)]
     given = early_config.known_args_namespace
     torch.set_num_threads(1)
     tilelang_host.install()
