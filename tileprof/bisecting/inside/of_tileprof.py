@@ -13,7 +13,6 @@ import inspect
 import linecache
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -356,11 +355,3 @@ def _array(kind: Any, wanted: Wanted, random: Any) -> Any:
         else torch.randint(0, 2, shape, device=wanted.device, generator=generator)
     )
     return made.to(getattr(torch, name))
-
-
-def facts() -> dict[str, str]:
-    """Return the version that is in use, and where it lies; nothing where it was not imported."""
-    module: Any = sys.modules.get("tileprof")
-    if module is None:
-        return {}
-    return {"tileprof": str(getattr(module, "__version__", "")), "tileprof file": module.__file__}

@@ -182,22 +182,21 @@ class _Rows:
         self.size = size
 
     def sum(self, columns: Sequence[Ints]) -> Ints:
-        made = np.zeros(self.size, np.int64)
-        for row, keep, column in zip(self.rows, self.kept, columns):
-            np.add.at(made, row, column[keep])
-        return made
+        return self._joined(np.add, columns, 0)
 
     def least(self, columns: Sequence[Ints]) -> Ints:
-        made = np.full(self.size, np.iinfo(np.int64).max)
-        for row, keep, column in zip(self.rows, self.kept, columns):
-            np.minimum.at(made, row, column[keep])
-        made[made == np.iinfo(np.int64).max] = 0
-        return made
+        none = np.iinfo(np.int64).max
+        made = self._joined(np.minimum, columns, none)
+        return np.where(made == none, 0, made)
 
     def most(self, columns: Sequence[Ints]) -> Ints:
-        made = np.zeros(self.size, np.int64)
+        return self._joined(np.maximum, columns, 0)
+
+    def _joined(self, join: np.ufunc, columns: Sequence[Ints], none: int) -> Ints:
+        """Return one number for each row; `none` for a row without entries."""
+        made = np.full(self.size, none, np.int64)
         for row, keep, column in zip(self.rows, self.kept, columns):
-            np.maximum.at(made, row, column[keep])
+            join.at(made, row, column[keep])
         return made
 
 
