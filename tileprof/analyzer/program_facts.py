@@ -62,7 +62,7 @@ class ProgramFacts:
 
     @cached_property
     def step_time(self) -> float:
-        """Return the same for steps alone, without what comes once, as before the first step, ns."""
+        """Return the same for steps alone, without what comes only once, ns."""
         return self.steps.time
 
     @cached_property
