@@ -148,6 +148,7 @@ def _measured(args: argparse.Namespace) -> Result:
     from tileprof.bench.doubts import known_before
     from tileprof.runtime.cuda.driver import load_driver
     from tileprof.runtime.roofs.keeping import uuid_of
+    from tileprof.runtime.selection import gpu_number
 
     from . import bench_calls
 
@@ -166,7 +167,7 @@ def _measured(args: argparse.Namespace) -> Result:
             task.tell(f"calling {name} for the first time")
             with bench_calls.failures_of([name], [call]):
                 call()
-    gpu = int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
+    gpu = gpu_number(device) if device.startswith("cuda") else _gpu_number()
     on_host = has_kernel and not device.startswith("cuda")
     clock = "host" if args.clock == "auto" and on_host else args.clock
     plan = Plan(args.within, args.seconds, args.graph, args.flush_l2)
