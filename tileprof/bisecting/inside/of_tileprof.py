@@ -57,9 +57,7 @@ def cases_of(name: str, found: Any, wanted: Wanted) -> list[Case]:
     kernel = _compiled(found, wanted.values)
     traced = kernel.traced
     function = plain(found)
-    return [
-        _case(traced.name, kernel.options, traced, function, wanted, lambda: _made(kernel, wanted))
-    ]
+    return [_case(kernel.options, traced, function, wanted, lambda: _made(kernel, wanted))]
 
 
 @contextmanager
@@ -124,15 +122,15 @@ def _note(
             raise Refused(f"`{traced.name}` was compiled and not called")
         return call
 
-    cases.append(_case(traced.name, options, traced, function, wanted, made))
+    cases.append(_case(options, traced, function, wanted, made))
 
 
 def _case(
-    name: str, options: Any, traced: Any, function: Any, wanted: Wanted,
+    options: Any, traced: Any, function: Any, wanted: Wanted,
     call: Callable[[], Callable[[], Any]],
 ) -> Case:  # fmt: skip
     held = _Held(options, traced, function, wanted)
-    return Case(name, "tileprof", held.forms, call, held.resumed)
+    return Case(traced.name, "tileprof", held.forms, call, held.resumed)
 
 
 @dataclasses.dataclass(frozen=True)
