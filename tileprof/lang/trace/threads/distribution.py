@@ -127,7 +127,7 @@ class _Distribution:
             return
         if not self.facts.differs(op):
             if self.guards and self._fits(op) and not self._computes(op) and not self._someone():
-                self._spread(op, made)  # whether any thread comes there is not known now
+                self._where_one_comes(op, made)
             else:
                 self._kept(op, made)
             return
@@ -156,6 +156,20 @@ class _Distribution:
     def _kept(self, op: ir.OpBase, made: ir.Block) -> None:
         """Append an op that is the same for all threads."""
         made.ops.append(op)
+        self.values.note(op)
+
+    def _where_one_comes(self, op: ir.OpBase, made: ir.Block) -> None:
+        """Append an op that is the same for all threads, to be done once if any of them comes
+        through all open branches, which is not known now."""
+        axes = self.facts.along(guard.condition for guard in self.guards)
+        came = self._kept_along(axes, _COUNT, op, made)
+        builder = Builder(made, op.span)
+        zero, one = builder.constant(0, _COUNT), builder.constant(1, _COUNT)
+        builder.emit(ir.Fill(self.rows[came], zero))
+        self._spread(ir.Store(one, came, [], span=op.span), made)
+        most = builder.emit(ir.Load(self._maximum(came, builder), [builder.constant(0)])).result
+        condition = builder.emit(ir.Compare("gt", most, zero)).result
+        builder.emit(ir.If(condition, ir.Block([], [op]), ir.Block()))
         self.values.note(op)
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
