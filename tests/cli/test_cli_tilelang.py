@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tileprof
-from tests.cli.tilelang_programs import BOTH, FACTORY, HELPERS, PACKAGED
+from tests.cli.tilelang_programs import BOTH, FACTORY, HELPERS, MISSPELLED, PACKAGED
 from tileprof import lang
 from tileprof.cli.kernel.tilelang_files import Elsewhere, is_for_tilelang, tilelang_is_tileprof
 from tileprof.lang.jit_function import JitFunction
@@ -98,6 +98,16 @@ def test_a_relative_import_without_a_package(cli: Any, write: Callable[..., None
     found = cli("check", "k.py:compiled", "--set", "n=200")
     assert found.code == 1
     assert "Relative imports need an `__init__.py`" in found.err
+
+
+def test_a_misspelled_operation(cli: Any, write: Callable[..., None]) -> None:
+    """The error is the language's own, with its line and what is near."""
+    write(k=MISSPELLED)
+    found = cli("check", "k.py:misspelled", "--set", "N=200")
+    assert found.code == 1
+    assert "k.py:10:" in found.err
+    assert "no operation `sigmod`" in found.err
+    assert "Did you mean `T.sigmoid`" in found.err
 
 
 def test_which_files_are_tilelangs(tmp_path: Path) -> None:

@@ -111,3 +111,17 @@ def compiled(n: int, block: int = 128):
 
     return factory(n, block)
 """
+MISSPELLED = """
+import tilelang
+import tilelang.language as T
+
+
+def misspelled(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                B[bx * 128 + i] = T.sigmod(A[bx * 128 + i])
+
+    return main
+"""

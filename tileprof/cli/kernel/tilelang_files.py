@@ -155,8 +155,13 @@ class _Module(types.ModuleType):
             raise AttributeError(name)
         if name in self._names:
             return self._names[name]
+        from tileprof.lang.context import active
+
         if (module := sys.modules.get(f"{self.__name__}.{name}")) is not None:
             return module
+        if self.__name__ == "tilelang.language" and active() is not None:
+            # A kernel uses it: the language's error names what is near.
+            return getattr(self._lang, name)
         if _root(self.__name__) == "tilelang":
             if name == "language":
                 return self._lang
