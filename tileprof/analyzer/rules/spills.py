@@ -37,7 +37,7 @@ from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
-from tileprof.analyzer.rules.numbers import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
+from tileprof.analyzer.rules.numbers.work import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 
 _LATENCY = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")
