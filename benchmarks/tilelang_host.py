@@ -590,7 +590,7 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         enter(mock.patch.object(torch.cuda, "get_device_capability", _capability))
         enter(mock.patch.object(torch.cuda, "get_device_properties", return_value=_GPU))
         enter(mock.patch.object(torch.cuda, "current_device", return_value=0))
-        # The own function of an operator, as it is: `Host` would not see inside of the operator.
+        # Operators are called as functions: `Host` would not see inside of them.
         operator = torch.library.CustomOpDef
         enter(mock.patch.object(operator, "__call__", lambda op, *a, **k: op._init_fn(*a, **k)))
         for name, shown in (("is_cuda", True), ("device", torch.device("cuda", 0))):

@@ -190,7 +190,7 @@ QUOTED = [
     ("no stages", "sm_90a",
      "nothing overlaps with it outside of a pipelined loop of two stages or more"),
     ("odd rows", "sm_90a", "row stride 2002 B is not a multiple of 16 B, TMA needs it"),
-    ("96 threads", "sm_90a", "threads=96 is not a multiple of 128"),
+    ("96 threads", "sm_90a", "threads=64 is not a multiple of 128"),
     ("no tensor cores", "sm_90a", "gemm: fma 4x8 warps=4x2 vector=4"),
     ("float8", "sm_80", "sm_80 multiplies no float8_e4m3"),
     ("converting", "sm_90a", "it converts float32 and bfloat16"),

@@ -135,11 +135,11 @@ class If(_Part):
 
 
 class Then(_Part):
-    """What runs where the condition of `T.If` holds."""
+    """Part of a branch that runs where the condition of `T.If` holds."""
 
 
 class Else(_Part):
-    """What runs where the condition of `T.If` does not hold."""
+    """Part of a branch that runs where the condition of `T.If` does not hold."""
 
 
 def _hints(annotations: dict[str, Any] | None, **given: Any) -> Hints:

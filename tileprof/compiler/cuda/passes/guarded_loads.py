@@ -57,7 +57,7 @@ def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             }
             for load in loads.values()
         }
-        """Which indices may be less than 0 without the condition: those would be errors."""
+        """Indices that may be less than 0 without the condition, which is an error, by load."""
 
         def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
             if not isinstance(old, ir.If) or old not in loads:
