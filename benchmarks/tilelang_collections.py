@@ -10,6 +10,7 @@ without tests of its kernels gets those of `benchmarks/collections`, which call 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -67,6 +68,11 @@ def prepared(held: Collection, folder: Path, scratch: Path) -> Path:
     return root
 
 
+def named(held: Collection) -> str:
+    """Return the name of a collection, with the folder of it that was run."""
+    return "/".join([held.checkout.replace("+", "/"), *([held.part] if held.part else [])])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the collections one after the other; 1 where a test of one failed or was refused."""
     import tilelang_suites
@@ -90,6 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 given += ["--setup", str(HERE / "collections" / held.setup)]
             given += ["--compile", args.compile, "-o", str(args.output / f"{name}.json")]
             code |= tilelang_suites.main([str(root), *given])
+        result = args.output / f"{name}.json"
+        facts = json.loads(result.read_text())
+        facts["library"] = named(held)
+        result.write_text(json.dumps(facts, indent=1) + "\n")
     return code
 
 
