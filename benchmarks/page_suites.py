@@ -37,8 +37,8 @@ _ROUNDING = (
 """Failed comparisons that are rounding: a pattern of the error, and what was measured."""
 _FAULTS = (
     (r"Tensor values are not equal: x\.shape=torch\.Size\(\[2, 8\]\)", "several points of one "
-     "`T.Parallel` update an element of a fragment (`x[f(i, j)] = T.max(x[f(i, j)], y)`), which the "
-     "author's layout gives to one thread; here points have no order: the interpreter raises "
+     "`T.Parallel` update an element of a fragment (`x[f(i, j)] = T.max(x[f(i, j)], y)`), which "
+     "the author's layout gives to one thread; here points have no order: the interpreter raises "
      "`RaceError`, and other devices lose updates"),
 )  # fmt: skip
 """Results that are wrong: a pattern of the error, and the cause."""

@@ -375,7 +375,7 @@ _KINDS = ("own", "take", "give", "same", "if", "for", "long", "keep", "meet", "n
 def _draw(
     draw: Callable[[Any], Any], depth: int, count: str = "2", may_end: bool = True
 ) -> list[str]:
-    """Return statements; `count` is the variable of the loop around them, in which no thread ends."""
+    """Return statements; `count` is the variable of the loop around them; no thread ends in one."""
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 4))):
         far, times = draw(st.integers(0, 7)), draw(st.integers(1, 3))
