@@ -18,7 +18,7 @@ class Product:
 
     number: int
     symbols: tuple[str, ...] = ()
-    """In alphabetical order; a symbol that is a factor twice stands there twice."""
+    """Factors in alphabetical order; one that is a factor twice stands there twice."""
 
     def __mul__(self, other: Product) -> Product:
         symbols = sorted(self.symbols + other.symbols)
