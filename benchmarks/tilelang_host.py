@@ -188,9 +188,11 @@ def _several(results: Any) -> Sequence[Any]:
 def _random(param: Any) -> Any:
     import torch
 
-    kind = getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(param.type.dtype.name)
-                   or param.type.dtype.name)  # fmt: skip
-    shape = param.type.static_shape
+    # A parameter of TileLang has a type and a shape of its own.
+    plain = not hasattr(param, "dtype")
+    name = param.type.dtype.name if plain else str(param.dtype)
+    kind = getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(name, name))
+    shape = param.type.static_shape if plain else tuple(map(int, param.shape))
     if kind.is_floating_point:
         return torch.randn(shape).to(kind)
     return torch.randint(-2, 3, shape).to(kind)
@@ -297,6 +299,7 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
+    from tileprof.cli.kernel.tilelang_files import jit_of_tuner
     from tileprof.lang.functions import PrimFunc
     from tileprof.lang.jit_function import JitFunction, Kernel
 
@@ -332,7 +335,8 @@ def install() -> None:
         "": whole,
         ".language": lang,
         ".profiler": _Standin("tilelang.profiler", **bench),
-        ".autotuner": _Standin("tilelang.autotuner", **tune),
+        ".autotuner": _Standin("tilelang.autotuner", jit=jit_of_tuner, **tune),
+        ".quantize": _Standin("tilelang.quantize", _tir_packed_int_to_int_convert=_unpacking),
         ".transform": _Standin("tilelang.transform", PassConfigKey=_Keys()),
         ".language.fp8": _Standin("tilelang.language.fp8", **fp8),
         ".utils": _Standin("tilelang.utils", **fp8),
@@ -385,9 +389,9 @@ def install() -> None:
         post_order_visit=lambda body, visit: None,
     )
     testing = mock.MagicMock(__path__=[], requires_package=lambda *names: lambda test: test)
-    tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx, testing=testing)
+    tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx, tir=tirx, testing=testing)
     tvm.__spec__ = importlib.machinery.ModuleSpec("tvm", None)
-    sys.modules.update({"tvm": tvm, "tvm.tirx": tirx, "tvm.testing": testing})
+    sys.modules.update({"tvm": tvm, "tvm.tirx": tirx, "tvm.tir": tirx, "tvm.testing": testing})
     sys.modules["tvm.tirx.stmt_functor"] = functor
     sys.modules["tvm.ir"] = _Standin("tvm.ir", PrimExpr=object)
     if "scipy" not in sys.modules and importlib.util.find_spec("scipy") is None:
@@ -426,6 +430,17 @@ def _program(params: Any, body: Any, **rest: Any) -> Any:
 def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:
     used.add("get_profiler")
     return Profiler(kernel)
+
+
+def _unpacking(kind: str = "uint", width: int = 8) -> Callable[..., Any]:
+    """`tilelang.quantize`: what takes the number at a position out of a packed one, with sign."""
+    import tileprof.lang as lang
+
+    def unpack(bits: int, packed: Any, position: Any, dtype: Any) -> Any:
+        held = lang.cast(packed, "int32") >> lang.cast(position, "int32") * bits
+        return lang.cast((held << 32 - bits) >> 32 - bits, dtype)
+
+    return unpack
 
 
 class Param(NamedTuple):
@@ -587,6 +602,15 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         enter(mock.patch.object(torch.cuda, "Stream", mock.MagicMock()))
         enter(mock.patch.object(torch.cuda, "stream", mock.MagicMock()))
         enter(Host())
+        backward = torch.autograd.function.BackwardCFunction
+        apply = backward.apply
+
+        def applied(node: Any, *args: Any) -> Any:
+            # PyTorch's engine calls a function's own backward pass outside of the mode.
+            with Host():
+                return apply(node, *args)
+
+        enter(mock.patch.object(backward, "apply", applied))
         # An example whose result is right for most of its random inputs is the same each time.
         torch.manual_seed(0)
         yield

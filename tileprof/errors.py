@@ -32,9 +32,10 @@ import linecache
 import os
 import stat
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import CodeType, TracebackType
 from typing import Literal, Self
 
 MOST_SOURCE_BYTES = 16 << 20
@@ -317,3 +318,18 @@ def from_extra(extra: str) -> Iterator[None]:
 
 class InternalError(TileprofError):
     """A fault of tileprof itself; the message asks for a report."""
+
+
+def without_frames(
+    trace: TracebackType | None, is_left_out: Callable[[CodeType], bool]
+) -> TracebackType | None:
+    """Return a traceback without the frames that run such code."""
+    kept = []
+    while trace is not None:
+        if not is_left_out(trace.tb_frame.f_code):
+            kept.append(trace)
+        trace = trace.tb_next
+    made: TracebackType | None = None
+    for each in reversed(kept):
+        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return made

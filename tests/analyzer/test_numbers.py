@@ -14,7 +14,7 @@ NUMBERS = (
     *(f"numbers/{of}.py" for of in (
         "kernels", "machine", "programs", "reports", "shared", "tiles",
     )),
-    "rules/numbers.py",
+    *(f"rules/numbers/{of}.py" for of in ("blocks", "memory", "waiting", "work")),
     *(f"rules/{of}/numbers.py" for of in ("machine_code", "program", "tile_program")),
 )  # fmt: skip
 ALLOWED = {

@@ -9,12 +9,13 @@ from tests.analyzer.steps import MS, Step
 from tileprof.analyzer.report import analyze
 from tileprof.analyzer.unexplained import unexplained
 from tileprof.profile import Metric, Profile
+from tileprof.viewer.findings.account import notes
 
 RATE = 4e12
 """Bytes a second of the memory."""
 
 
-def kernels(*parts: float, known: bool = True) -> Profile:
+def kernels(*parts: float, known: bool = True, measured: bool = True) -> Profile:
     """Kernels of 1 ms a step that have to move bytes for these parts of it, and a long wait."""
     step = Step()
     step.builder.declare(Metric("op_bytes", "B"))
@@ -22,7 +23,7 @@ def kernels(*parts: float, known: bool = True) -> Profile:
         op = step.op(step.frame(step.top, "forward", 10 + number), f"aten::sort{number}")
         step.builder.add(op, "op_bytes", part * MS * 1e-9 * RATE if known else 0)
         step.launch(op, f"sort_kernel_{number}", MS)
-    return step.profile({"hbm_copy": RATE})
+    return step.profile({"hbm_copy": RATE} if measured else {})
 
 
 def test_a_kernel_far_from_its_floor() -> None:
@@ -111,3 +112,16 @@ def test_kernels_whose_work_is_not_known_are_one_finding() -> None:
     assert finding.title == "the bytes and operations of 2 kernels are unknown"
     assert "--metrics" in finding.author
     assert not found(profile, "far-from-floor")
+
+
+def test_missing_roofs_are_not_missing_work() -> None:
+    """The bytes are known: only the account says what has to be measured."""
+    profile = kernels(0.5, measured=False)
+    assert not found(profile, "unknown-work")
+    known = analyze(profile).account
+    both = analyze(kernels(0.5, known=False, measured=False)).account
+    assert known is not None
+    assert both is not None
+    roofs = "100 % has no floor: the device's roofs were not measured (`tileprof doctor --roofs`)."
+    assert list(notes(known)) == [roofs.replace("100", "100.0")]
+    assert list(notes(both)) == ["100.0 % has no floor: what these kernels move is not known."]

@@ -67,6 +67,8 @@ def test_a_race_is_two_accesses_with_lines_and_blocks(cli: Any, write: Callable[
         "    A[bx * 4 + i] = f[i]\n"
         "  block (0) reads A[4] at k.py:21\n"
         "  block (1) writes A[4] at k.py:23\n"
+        "  Give blocks elements of their own, write another tensor than you read, or use"
+        " `T.atomic_add`.\n"
         "\n"
         "shift, launch at k.py:18\n"
         "  no race between blocks: refuted, see above\n"

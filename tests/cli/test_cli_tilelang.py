@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import tileprof
-from tests.cli.tilelang_programs import BOTH, FACTORY
+from tests.cli.tilelang_programs import BOTH, FACTORY, HELPERS, MISSPELLED, PACKAGED
 from tileprof import lang
 from tileprof.cli.kernel.tilelang_files import Elsewhere, is_for_tilelang, tilelang_is_tileprof
+from tileprof.lang.jit_function import JitFunction
 
 SIZES = ("--set", "M=64", "--set", "N=64")
 
@@ -77,6 +78,38 @@ def test_plain_factories_of_files_for_tileprof(
     assert found.code == 0, found.err
 
 
+def test_a_factory_of_a_package(cli: Any, folder: Path) -> None:
+    """It is under a cache, and TileLang is imported by a file beside it when it is called."""
+    outer = folder / "outer"
+    inner = outer / "inner"
+    inner.mkdir(parents=True)
+    for name, text in (("__init__", ""), ("helpers", HELPERS), ("k", PACKAGED)):
+        (inner / f"{name}.py").write_text(text)
+    (outer / "__init__.py").write_text("")
+    before = known()
+    found = cli("check", "outer/inner/k.py:compiled", "--set", "n=200", "--no-inside")
+    assert found.code == 0, found.err
+    assert known() == before
+
+
+def test_a_relative_import_without_a_package(cli: Any, write: Callable[..., None]) -> None:
+    """The message says what makes a folder a package."""
+    write(k=PACKAGED, helpers=HELPERS)
+    found = cli("check", "k.py:compiled", "--set", "n=200")
+    assert found.code == 1
+    assert "Relative imports need an `__init__.py`" in found.err
+
+
+def test_a_misspelled_operation(cli: Any, write: Callable[..., None]) -> None:
+    """The error is the language's own, with its line and what is near."""
+    write(k=MISSPELLED)
+    found = cli("check", "k.py:misspelled", "--set", "N=200")
+    assert found.code == 1
+    assert "k.py:10:" in found.err
+    assert "no operation `sigmod`" in found.err
+    assert "Did you mean `T.sigmoid`" in found.err
+
+
 def test_which_files_are_tilelangs(tmp_path: Path) -> None:
     """Those that import it and not tileprof; no file is one."""
     for name, text, expected in (
@@ -102,6 +135,13 @@ def test_names_of_tilelang() -> None:
                 "from tilelang.layout import make_swizzled_layout\n"
                 "from tilelang.profiler import do_bench\n"
                 "from tilelang.autotuner import *\n"
+                "from tilelang.autotuner import jit as tuned\n"
+                "tuned(supply_type=None, ref_prog=None, out_idx=[1])(lambda: None)\n"
+                "from tilelang.jit import JITImpl, JITKernel\n"
+                "class Own(JITKernel):\n"
+                "    made: JITImpl | None = None\n"
+                "    kept: list[JITImpl] | JITKernel[int]\n"
+                "own = tilelang.jit(lambda: None)\n"
                 "assert tilelang.__version__ and tilelang.__file__\n",
                 scope,
             )
@@ -112,6 +152,7 @@ def test_names_of_tilelang() -> None:
             assert scope["tilelang"].cdiv(5, 2) == 3
             assert scope["tilelang"].next_power_of_2(5) == 8
             assert isinstance(scope["do_bench"], Elsewhere)
+            assert isinstance(scope["own"], JitFunction)
             assert repr(scope["tvm"].arith.Analyzer()) == (
                 "<tvm.arith.Analyzer(…), which tileprof does not have>"
             )

@@ -83,3 +83,45 @@ BOTH = """
 import tilelang
 import tileprof
 """
+HELPERS = """
+def load():
+    import tilelang
+    import tilelang.language as T
+    return tilelang, T
+"""
+PACKAGED = """
+from functools import lru_cache
+from .helpers import load
+
+
+@lru_cache(maxsize=8)
+def compiled(n: int, block: int = 128):
+    tilelang, T = load()
+
+    @tilelang.jit
+    def factory(N, block_size):
+        @T.prim_func
+        def kernel(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, block_size), threads=128) as bx:
+                for i in T.Parallel(block_size):
+                    if bx * block_size + i < N:
+                        B[bx * block_size + i] = A[bx * block_size + i] * 2
+
+        return kernel
+
+    return factory(n, block)
+"""
+MISSPELLED = """
+import tilelang
+import tilelang.language as T
+
+
+def misspelled(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                B[bx * 128 + i] = T.sigmod(A[bx * 128 + i])
+
+    return main
+"""

@@ -289,3 +289,36 @@ def test_a_tile_that_begins_before_its_tensor_is_noted(first: int) -> None:
     emulate(made.source, kernel, [x, at, y])
     padded = np.vstack([x, np.zeros((BLOCK, COLUMNS), np.float32)])
     np.testing.assert_array_equal(y, sum(padded[a : a + BLOCK] for a in at))
+
+
+@T.prim_func
+def _shifted_rows(
+    X: T.Tensor((32, 64), "float16"),
+    W: T.Tensor((64, 32), "float16"),
+    Out: T.Tensor((64, 64), "float32"),
+) -> None:
+    with T.Kernel(1, threads=128):
+        w = T.alloc_shared((64, 32), "float16")
+        x = T.alloc_shared((32, 64), "float16")
+        o = T.alloc_fragment((64, 64), "float32")
+        T.clear(o)
+        for shift in T.Pipelined(3, num_stages=2):
+            T.copy(W, w)
+            for i, j in T.Parallel(32, 64):
+                at = j + shift - 1
+                x[i, j] = T.if_then_else((at >= 0) & (at < 64), X[i, at], T.cast(0, "float16"))
+            T.gemm(w, x, o)
+        T.copy(o, Out)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_columns_left_out_may_lie_before_the_first(target: str) -> None:
+    """A condition that keeps the last index from being negative still does so without a branch."""
+    random = np.random.default_rng(3)
+    x, w = (random.integers(-2, 3, shape).astype("f2") for shape in ((32, 64), (64, 32)))
+    kernel, made = _compiled(_shifted_rows, target)
+    out = np.zeros((64, 64), "f4")
+    emulate(made.source, kernel, [x, w, out], {}, seed=1)
+    padded = np.pad(x.astype("f4"), ((0, 0), (1, 1)))
+    expected = sum(w.astype("f4") @ padded[:, shift : shift + 64] for shift in range(3))
+    np.testing.assert_allclose(out, expected)

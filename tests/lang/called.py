@@ -120,7 +120,7 @@ def numpy_constants(A, table):
         A[bx] = total * A[bx]
 
 
-def scaled(has_scale):
+def scaled(has_scale: bool) -> Any:
     """A kernel that uses its second tensor or not."""
 
     n, stride = T.dynamic("n, stride")

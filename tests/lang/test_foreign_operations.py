@@ -66,6 +66,7 @@ def refused(tmp_path: Path, text: str) -> tuple[KernelError, list[str]]:
         ("X[i][j]", "`X[i, j]`"),
         ("X[i, 0.5]", "`//`"),
         ("T.maximum(X[i, j], 0)", "`T.max(a, b)`"),
+        ("T.Grid(3)", "`T.Parallel"),
         ("T.grid(3)", "`for i, j in T.grid"),
     ],
 )

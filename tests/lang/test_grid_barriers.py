@@ -14,7 +14,7 @@ import tileprof
 import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
-from tileprof.compiler.cuda.target import TARGETS
+from tileprof.compiler.cuda.target import TARGETS, find_target
 from tileprof.emulator import emulate
 from tileprof.errors import KernelError, TileprofError
 
@@ -92,6 +92,56 @@ def test_a_barrier_ends_one_launch_and_begins_another() -> None:
     check(given, wanted)
 
 
+def keeping() -> Any:
+    """Buffers of every kind that are used on both sides of two barriers."""
+
+    @T.prim_func
+    def keeping(A: T.Tensor((4, 64), "int32"), B: T.Tensor((4, 64), "int32")) -> None:
+        with T.Kernel(4, threads=64) as block:
+            tx = T.get_thread_binding()
+            shared = T.alloc_shared((64,), "int32")
+            tile = T.alloc_fragment((8, 8), "int32")
+            mine, total = T.alloc_local((2,), "int32"), T.alloc_var("int32", 3)
+            for i, j in T.Parallel(8, 8):
+                tile[i, j] = i * 10 + j
+            shared[tx] = A[block, tx]
+            mine[0] = tx
+            mine[1] = A[block, 63 - tx]
+            B[block, tx] = shared[tx] + mine[1]
+            total = total + block
+            T.sync_grid()
+            total = total + B[(block + 1) % 4, 0]
+            mine[0] = mine[0] + B[(block + 3) % 4, tx]
+            T.sync_grid()
+            for i, j in T.Parallel(8, 8):
+                B[block, i * 8 + j] = tile[i, j] + total
+            B[block, tx] = B[block, tx] * 1000 + shared[tx] + mine[0] * mine[1]
+
+    return keeping
+
+
+@pytest.mark.parametrize("device", ["interpreter", "cpu", "sm_90a"])
+def test_a_block_keeps_what_is_on_the_chip(device: str) -> None:
+    """Tiles, shared memory, what each thread has, and a variable."""
+    a = np.random.default_rng(4).integers(0, 9, (4, 64)).astype("i4")
+    first = a + a[:, ::-1]
+    total = 3 + np.arange(4) + np.roll(first, -1, 0)[:, 0]
+    tile = (np.arange(8)[:, None] * 10 + np.arange(8)).reshape(-1)
+    mine = np.arange(64) + np.roll(first, 1, 0)
+    wanted = (tile + total[:, None]) * 1000 + a + mine * a[:, ::-1]
+    made = np.zeros_like(a)
+    kernel = tileprof.compile(keeping())
+    if device == "sm_90a":
+        program = compile_cuda(kernel.program.kernel, find_target(device))
+        kinds = [p.type for p in program.kernel.params[2:] if isinstance(p.type, ir.BufferType)]
+        kept = [np.zeros(kind.static_shape, kind.dtype.to_numpy()) for kind in kinds]
+        emulate(program.source, program.kernel, [a, made, *kept], seed=2)
+    else:
+        with tileprof.device(device):
+            kernel(a, made)
+    np.testing.assert_array_equal(made, wanted)
+
+
 def mistaken(way: str) -> Any:
     """A kernel that cannot meet at its barrier, or keeps what a block loses there."""
 
@@ -99,7 +149,7 @@ def mistaken(way: str) -> Any:
     def mistaken(A: T.Tensor((4, 32), "float32")) -> None:
         with T.Kernel(4, threads=32) as block:
             tile = T.alloc_shared((32,), "float32")
-            first = A[block, 0]
+            shown = A[block, 0] if block > 1 else A[block, 1]
             if way == "loop":
                 for _ in T.serial(2):
                     T.sync_grid()
@@ -107,10 +157,8 @@ def mistaken(way: str) -> Any:
                 T.sync_grid()
             T.copy(A[block, 0], tile)
             T.sync_grid()
-            if way == "tile":
-                T.copy(tile, A[block, 0])
-            if way == "element":
-                A[block, 1] = first
+            if way == "part":
+                A[block, 1] = shown
 
     return mistaken
 
@@ -120,8 +168,7 @@ def mistaken(way: str) -> Any:
     [
         ("loop", "stands inside of a loop"),
         ("branch", "stands inside of a loop, a branch"),
-        ("tile", "`tile` is used before and after `T.sync_grid`"),
-        ("element", "`first` is read from memory that the kernel writes before"),
+        ("part", "is read from memory that the kernel writes before"),
     ],
 )
 def test_what_a_block_cannot_keep_is_refused(way: str, words: str) -> None:

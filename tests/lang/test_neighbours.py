@@ -194,3 +194,25 @@ def test_what_cannot_be_said_is_an_error_at_its_line(
 ) -> None:
     """The sentence names the cause; the place is in the kernel."""
     refused_in_place(function, np.zeros(8, "i4"), kind, message, __file__)
+
+
+@tileprof.jit
+def seen_before_the_launch(X):
+    """Tensors under other shapes, which are made before the blocks begin."""
+    X: T.Tensor((4, 8, 8), T.float32)
+    Y = T.empty((4, 8, 8), T.float32)
+    rows = T.view(X, (4, 64))
+    flat = T.view(T.view(Y, (4, 64)), (256,))
+    with T.Kernel(4, threads=64) as block:
+        for i in T.Parallel(64):
+            flat[block * 64 + i] = rows[block, 63 - i]
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(256):
+            flat[i] = flat[i] + 1
+    return Y
+
+
+def test_views_made_before_a_launch_are_seen_inside() -> None:
+    """Each launch sees the tensor in the shape that the view gives it."""
+    x = np.arange(256, dtype="f4").reshape(4, 8, 8)
+    same_everywhere(seen_before_the_launch, [x], x.reshape(4, 64)[:, ::-1].reshape(x.shape) + 1)

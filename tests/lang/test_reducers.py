@@ -86,6 +86,30 @@ def chosen() -> Any:
     return chosen
 
 
+def binned() -> Any:
+    """Points that choose their element: a histogram, and rows of unequal parts."""
+
+    @T.prim_func
+    def binned(
+        A: T.Tensor((20, 24), "int32"),
+        bins: T.Tensor((5,), "int32"),
+        parts: T.Tensor((20, 3), "int32"),
+    ) -> None:
+        with T.Kernel(1, threads=64):
+            count = T.alloc_reducer((5,), "int32")
+            most = T.alloc_reducer((20, 3), "int32", "max")
+            T.reducer_init(count)
+            T.reducer_init(most)
+            for i, j in T.Parallel(20, 24):
+                if A[i, j] >= 0:
+                    count[A[i, j] % 5] += A[i, j]
+                most[i, T.min(2, j // 7)] = T.max(most[i, T.min(2, j // 7)], A[i, j])
+            T.copy(count, bins)
+            T.copy(most, parts)
+
+    return binned
+
+
 def gemv_arrays() -> tuple[list[Any], list[Any]]:
     """Arguments, and what the last two are afterwards."""
     a, x = RNG.standard_normal((70, 96)).astype("f2"), RNG.standard_normal(96).astype("f2")
@@ -102,7 +126,19 @@ def chosen_arrays() -> tuple[list[Any], list[Any]]:
     return [a, *made], [columns, bits, np.minimum(a.T, 3)]
 
 
-CASES = {"gemv": (gemv(), gemv_arrays), "chosen": (chosen(), chosen_arrays)}
+def binned_arrays() -> tuple[list[Any], list[Any]]:
+    """Arguments, and what the last two are afterwards."""
+    a = RNG.integers(-9, 99, (20, 24)).astype("i4")
+    bins = [a[(a >= 0) & (a % 5 == n)].sum() for n in range(5)]
+    parts = np.stack([a[:, :7].max(1), a[:, 7:14].max(1), a[:, 14:].max(1)], 1)
+    return [a, np.zeros(5, "i4"), np.zeros((20, 3), "i4")], [np.array(bins), parts]
+
+
+CASES = {
+    "binned": (binned(), binned_arrays),
+    "gemv": (gemv(), gemv_arrays),
+    "chosen": (chosen(), chosen_arrays),
+}
 
 
 @pytest.mark.parametrize("device", ["interpreter", "cpu"])
@@ -177,10 +213,6 @@ def _read(acc: Any, plain: Any, A: Any, i: Any, j: Any) -> None:
     A[i, j] = acc[i]
 
 
-def _elsewhere(acc: Any, plain: Any, A: Any, i: Any, j: Any) -> None:
-    acc[i + j] += A[i, j]
-
-
 def _other(acc: Any, plain: Any, A: Any, i: Any, j: Any) -> None:
     T.reducer_update(plain[i], A[i, j])
 
@@ -191,7 +223,6 @@ def _other(acc: Any, plain: Any, A: Any, i: Any, j: Any) -> None:
         (_set, KernelError, "does not update its element"),
         (_product, KernelError, "does not update its element"),
         (_read, KernelError, "is read in the loop that updates it"),
-        (_elsewhere, ShapeError, "does not go over its 8 elements"),
         (_other, KernelError, "takes a reducer"),
     ],
 )
@@ -200,6 +231,22 @@ def test_what_is_no_update_is_refused(update: Any, error: type[TileprofError], w
     with pytest.raises(error, match=words) as caught:
         tileprof.compile(mistaken(update))
     assert caught.value.hint
+
+
+def test_an_index_that_chooses_between_many_elements_is_refused() -> None:
+    """Each point would have as many contributions; the hint names what does better."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "int32")) -> None:
+        with T.Kernel(1, threads=32):
+            acc = T.alloc_reducer((64,), "int32")
+            T.reducer_init(acc)
+            for i in T.Parallel(64):
+                acc[A[i]] += 1
+
+    with pytest.raises(ShapeError, match="does not go over its 64 elements") as caught:
+        tileprof.compile(kernel)
+    assert "T.atomic_add" in (caught.value.hint or "")
 
 
 def test_an_unknown_reducer_is_refused() -> None:

@@ -113,6 +113,21 @@ def test_scalar_function(name: str) -> None:
     np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_zeros_have_an_order(kind: str) -> None:
+    """A zero with a minus is less than one without, in either order and on both devices."""
+    x = np.array([0.0, -0.0, -0.0, 0.0, 2.0, -0.0], np.float32)
+    y = np.array([-0.0, 0.0, -0.0, 0.0, -0.0, np.nan], np.float32)
+    for device in ("interpreter", "cpu"):
+        with tileprof.device(device):
+            greater = surface.elementwise(
+                x, y, lambda a, b: T.max(T.cast(a, kind), T.cast(b, kind))
+            )
+            lesser = surface.elementwise(x, y, lambda a, b: T.min(T.cast(a, kind), T.cast(b, kind)))
+        np.testing.assert_array_equal(np.signbit(greater), [0, 0, 1, 0, 0, 1])
+        np.testing.assert_array_equal(np.signbit(lesser), [1, 1, 1, 0, 1, 1])
+
+
 INTEGERS = np.array([1, 7, -8, 100, 0, -3, 12, 255], np.int32)
 INTEGER_FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "shifts": (

@@ -368,14 +368,18 @@ def test_variables_begin_in_a_branch_that_some_threads_take() -> None:
 # -- random programs
 
 
-def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]:
-    """Return statements; `count` is the variable of the loop around them."""
+_KINDS = ("own", "take", "give", "same", "if", "for", "long", "keep", "meet", "new", "clear", "end")
+"""Statements of a random program."""
+
+
+def _draw(
+    draw: Callable[[Any], Any], depth: int, count: str = "2", may_end: bool = True
+) -> list[str]:
+    """Return statements; `count` is the variable of the loop around, in which no thread ends."""
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 4))):
         far, times = draw(st.integers(0, 7)), draw(st.integers(1, 3))
-        kind = draw(
-            st.sampled_from(["own", "take", "give", "if", "for", "keep", "meet", "new", "clear"])
-        )
+        kind = draw(st.sampled_from(_KINDS))
         match kind:
             case "own":
                 lines.append(f"x[0] = x[0] * {times} + tx - {count}")
@@ -383,6 +387,10 @@ def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]
                 lines.append(f"x[0] = x[0] + s[(tx + {far}) % 8]")
             case "give":
                 lines.append(f"s[(tx + {far}) % 8] = x[0] + {times} * tx")
+            case "same":
+                lines.append(f"s[{far}] = {times} + {count}")
+            case "end" if may_end:
+                lines += [f"if (tx + x[0]) % 7 == {times}:", "    T.thread_return()"]
             case "keep":
                 lines += [f"y[0] = s[(tx * 3 + {far}) % 8]", "x[0] = y[0] - x[0]"]
             case "new":
@@ -394,10 +402,11 @@ def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]
             case "if" if depth:
                 asked = draw(st.sampled_from(["tx", "x[0]", count]))
                 lines.append(f"if {asked} % 3 < {times}:")
-                lines += ["    " + line for line in _draw(draw, depth - 1, count)]
-            case "for" if depth:
-                lines.append(f"for c{depth} in T.serial({times}):")
-                lines += ["    " + line for line in _draw(draw, depth - 1, f"c{depth}")]
+                lines += ["    " + line for line in _draw(draw, depth - 1, count, may_end)]
+            case "for" | "long" if depth:
+                stop = f"tx % {times + 1}" if kind == "long" else times
+                lines.append(f"for c{depth} in T.serial({stop}):")
+                lines += ["    " + line for line in _draw(draw, depth - 1, f"c{depth}", False)]
     return lines or ["x[0] = tx"]
 
 
@@ -405,6 +414,7 @@ def _expected(lines: list[str]) -> Any:
     """Run a program for all threads at once, one statement after the other."""
     tx = np.arange(8, dtype="i4")
     state: dict[str, Any] = {"x": tx * 0 + 1, "y": tx * 0, "z": tx, "s": tx * 5, "tx": tx}
+    gone = np.zeros(8, bool)
 
     def run(block: list[str], active: Any) -> None:
         at = 0
@@ -414,12 +424,16 @@ def _expected(lines: list[str]) -> Any:
                 end += 1
             inner = [each[4:] for each in block[at + 1 : end]]
             scope = {**state, "x": [state["x"]], "y": [state["y"]]}
+            active = active & ~gone
             if line.startswith("if"):
                 run(inner, active & (eval(line[3:-1], {}, scope) == 1))
             elif line.startswith("for"):
-                for count in range(int(line[-3])):
+                stop = np.broadcast_to(eval(line[line.index("(") + 1 : -2], {}, scope), 8)
+                for count in range(stop.max()):
                     state[line[4:6]] = count
-                    run(inner, active)
+                    run(inner, active & (count < stop))
+            elif line == "T.thread_return()":
+                gone[active] = True
             elif line == "T.clear(y)":
                 state["y"] = np.where(active, 0, state["y"])
             elif not line.startswith("T."):
@@ -435,7 +449,7 @@ def _expected(lines: list[str]) -> Any:
             at = end
 
     run(lines, np.ones(8, bool))
-    return state["x"], state["s"]
+    return np.where(gone, 0, state["x"]), np.where(gone, 0, state["s"])
 
 
 @given(data=st.data())
@@ -449,7 +463,7 @@ def test_random_programs_of_threads(data: st.DataObject) -> None:
         "    with T.Kernel(1, threads=8) as _:", "        tx = T.get_thread_binding(0)",
         "        x = T.alloc_local((1,), T.int32)", "        y = T.alloc_local((1,), T.int32)",
         "        s = T.alloc_shared((8,), T.int32)", "        x[0] = 1", "        y[0] = 0",
-        "        s[tx] = A[tx]",
+        "        s[tx] = A[tx]", "        X[tx] = 0", "        S[tx] = 0",
     ]  # fmt: skip
     tail = ["        X[tx] = x[0]", "        S[tx] = s[tx]", "    return X, S"]
     text = "\n".join([*head, *("        " + line for line in lines), *tail]) + "\n"
@@ -485,17 +499,6 @@ def copies_from_its_place(A):
         tile = T.alloc_shared((8,), T.int32)
         T.copy(A[tx * 8 : tx * 8 + 8], tile)
         T.copy(tile, A[0:8])
-
-
-@tileprof.jit
-def uses_what_was(A):
-    """A value is used after the memory that it was read from has changed."""
-    A: T.Tensor((8,), T.int32)
-    with T.Kernel(1, threads=8) as _:
-        tx = T.get_thread_binding(0)
-        old = A[tx]
-        A[7 - tx] = tx
-        A[tx] = old
 
 
 @tileprof.jit
@@ -548,7 +551,6 @@ def combines_without_a_way(A):
     [
         (leaves_alone, "one thread cannot leave a loop in which others go on"),
         (copies_from_its_place, "works on a whole tile and cannot differ between them"),
-        (uses_what_was, "`old` is read for each thread, then `A` is written"),
         (takes_too_many, "from 0 to 16, where the block has 8 threads"),
         (asks_for_an_axis, "T.get_thread_binding(3)"),
         (combines_strangely, "a function that is not a sum, maximum or minimum"),
@@ -600,3 +602,31 @@ def test_statements_alike_for_all_threads_run_only_where_one_comes(
     values = np.arange(32, dtype=np.int32)
     values[7] = largest
     same(where_no_thread_comes, [values], np.full(32, expected))
+
+
+@tileprof.jit
+def uses_what_was(A):
+    """Values are used after the memory that they were read from has changed, also in a branch."""
+    A: T.Tensor((8,), T.int32)
+    B = T.empty((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.get_thread_binding(0)
+        kept = T.alloc_shared((8,), T.int32)
+        kept[tx] = A[tx]
+        old = kept[tx]
+        twice = old * 2
+        kept[7 - tx] = tx
+        B[tx] = old * 100 + kept[tx]
+        if A[tx] > 3:
+            x = kept[tx]
+            kept[tx] = 0
+            B[tx] += x * 1000 + twice * 10000
+    return B
+
+
+def test_value_from_before_memory_changed_is_kept() -> None:
+    """It was once refused, because a value is computed where a statement uses it."""
+    given = np.array([1, 5, 2, 3, 9, 4, 0, 7], np.int32)
+    now = 7 - np.arange(8)
+    taken = (given > 3) * (now * 1000 + given * 20000)
+    same(uses_what_was, [given], given * 100 + now + taken)

@@ -174,3 +174,27 @@ def from_a_loop(A):
 def test_return_from_a_loop_is_refused() -> None:
     """The error names the line."""
     refused_in_place(from_a_loop, X[:64], KernelError, "inside of a loop", __file__)
+
+
+@tileprof.jit
+def takes_a_name_again(A, scale):
+    """A name that is a tensor at the start of each iteration, and a number later in it."""
+    A: T.Tensor((4, 32), T.int32)
+    scale: T.Tensor((4,), T.int32)
+    B = T.empty((4, 32), T.int32)
+    with T.Kernel(1, threads=32):
+        for k in T.serial(4):
+            for i in T.Parallel(32):
+                B[k, i] = A[k, i] * scale[k]
+            for i in T.Parallel(1):
+                scale, twice = A[k, i] + 1, A[k, i] * 2
+                B[k, i] = B[k, i] + scale + twice
+    return B
+
+
+def test_name_of_a_tensor_may_become_a_number_in_an_iteration() -> None:
+    """The program is read once: at the start of each iteration it is the tensor."""
+    given, scale = X[:64].repeat(2).reshape(4, 32), np.arange(4, dtype=np.int32)
+    wanted = given * scale[:, None]
+    wanted[:, 0] += given[:, 0] * 3 + 1
+    same(takes_a_name_again, [given, scale], wanted)

@@ -9,13 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileprof.errors import UsageError
+from tileprof.lang import GemmWarpPolicy
 from tileprof.tuning.autotuned import listed_configurations
 from tileprof.tuning.configurations import Configuration
 from tileprof.tuning.ruled_out import RuledOut
 from tileprof.tuning.space import Space, Tunable
 
 NAMES = st.sampled_from(["block_M", "block_N", "stages", "threads"])
-VALUES = st.one_of(st.integers(-5, 2048), st.booleans(), st.text(max_size=4), st.none())
+VALUES = st.one_of(
+    st.integers(-5, 2048), st.booleans(), st.text(max_size=4), st.none(),
+    st.sampled_from(GemmWarpPolicy),
+)  # fmt: skip
 CONFIGURATIONS = st.builds(
     Configuration.of,
     st.dictionaries(NAMES, VALUES),

@@ -56,6 +56,8 @@ class KernelAccount:
     named: float
     """Time that suggestions take, of the work itself too."""
     unexplained: float
+    lacks_roofs: bool = False
+    """Whether its work is known and only its device's roofs are missing."""
 
     @property
     def name(self) -> str:
@@ -93,6 +95,11 @@ class Account:
     """How many changes are first, and how many times as fast the program is with all of them."""
     assumed: bool = False
     """Whether roofs of a device were not measured, and are those of others of its name."""
+
+    @property
+    def without_floor(self) -> tuple[KernelAccount, ...]:
+        """Kernels whose least time is not known: their work or their device's roofs are missing."""
+        return tuple(each for each in self.kernels if not each.limit and each.unexplained > 0)
 
     @property
     def explained(self) -> float:
@@ -193,4 +200,5 @@ def _by_kernel(tree: Contexts, floors: Floors, left: _Left, works: Mask) -> Iter
         longest = max(nodes, key=lambda node: float(floors.floor[node]))
         floor, unexplained = float(left.floor[nodes].sum()), float(left.beyond[nodes].sum())
         limit = floors.limits.get(longest, "")
-        yield KernelAccount(case, time, floor, limit, time - floor - unexplained, unexplained)
+        named, lacks = time - floor - unexplained, floors.lacks_roofs(case)
+        yield KernelAccount(case, time, floor, limit, named, unexplained, lacks)

@@ -21,11 +21,8 @@ from tileprof.analyzer.machine.issued_products import element_of, issued_product
 from tileprof.analyzer.machine.reloads import reloaded_bytes
 from tileprof.analyzer.machine.repeats import repetition, turns_of
 from tileprof.analyzer.numbers.shared import HALFWAY, SCHEDULERS
-from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.phases import Phase, phases
-from tileprof.analyzer.program.steady import Steps
-from tileprof.analyzer.program.training_steps import TrainingSteps
-from tileprof.analyzer.program.work_of_ops import WorkOfOps
+from tileprof.analyzer.program_facts import ProgramFacts
 from tileprof.analyzer.roofs import Roofs
 from tileprof.analyzer.tiles.conditions import products_by_data
 from tileprof.errors import Location
@@ -37,14 +34,8 @@ from tileprof.profile import (
     DeviceInfo,
     KernelInfo,
     PcSamples,
-    Profile,
-    labelled,
-    users,
-    whole_kernels,
-    with_module_names,
 )
 from tileprof.profile.counters import RATES, SETS
-from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.remarks import Decision, Remark
 
 _NUMBERED = re.compile(r"_\d+$")
@@ -320,10 +311,8 @@ class KernelCase:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """What ran."""
-
-    profile: Profile
+class Program(ProgramFacts):
+    """A program with its kernels."""
 
     @cached_property
     def kernels(self) -> tuple[KernelCase, ...]:
@@ -341,70 +330,16 @@ class Program:
             nodes.sort(key=lambda node: -float(times[node]))
             yield name, tuple(nodes), profile.tables.kernels[info] if info >= 0 else None
 
-    def whole_kernels(self, metric: str) -> Column:
-        """Per node, its own value, that of a kernel with its inside; 0 where nothing has any."""
-        if metric not in self._wholes:
-            self._wholes[metric] = self._whole_kernels(metric)
-        return self._wholes[metric]
-
-    @cached_property
-    def _wholes(self) -> dict[str, Column]:
-        return {}
-
-    def _whole_kernels(self, metric: str) -> Column:
-        profile = self.profile
-        if metric not in profile.metrics:
-            return np.zeros(len(profile))
-        if profile.metrics[metric].adds != "sum":
-            return profile.own[metric]
-        return whole_kernels(profile, metric)
-
     @cached_property
     def kernel_time(self) -> float:
         """Of all kernels, ns."""
         return sum(case.time for case in self.kernels)
 
     @cached_property
-    def device_time(self) -> float:
-        """What devices worked and had nothing to do, ns."""
-        profile = self.profile
-        whole = sum(
-            float(profile.whole[name]) for name in ("time", "idle_time") if name in profile.metrics
-        )
-        # Gaps in which copies run are in the copies' time too.
-        copied = profile.find(ONLY_COPIES, "idle") if "idle_time" in profile.metrics else []
-        return whole - float(profile.own["idle_time"][copied].sum() if copied else 0)
-
-    @cached_property
-    def step_time(self) -> float:
-        """The same without what comes but once, as before the first step."""
-        return self.steps.time
-
-    @cached_property
-    def steps(self) -> Steps:
-        """Which nodes are of the program's steps."""
-        return Steps(self.profile)
-
-    @cached_property
-    def host(self) -> HostTime:
-        """The host's time, and which part of it is the program's work."""
-        return HostTime(self.profile)
-
-    @property
-    def training(self) -> TrainingSteps | None:
-        """Its training steps, found by the loop around its optimizer; None where there are none."""
-        return self.host.training
-
-    @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """Its phases by the host's time; none where it neither trains nor generates, or devices
         were timed, which work while the host goes on."""
         return phases(self.host) if self.only_host else ()
-
-    @cached_property
-    def work(self) -> WorkOfOps:
-        """Work of its kernels, as they and the operations around them say."""
-        return WorkOfOps(self.profile)
 
     @property
     def only_host(self) -> bool:
@@ -424,10 +359,6 @@ class Program:
             "counters": bool(tables.pc.counts.recordings or _COUNTERS & metrics.keys()),
         }
         return tuple(tier for tier in TIERS if present[tier])
-
-    def path(self, node: int) -> tuple[str, ...]:
-        """The names from the top down to a node: of the user's frames, modules, operations."""
-        return tuple(filter(None, (self._names[each] for each in self.profile.path(node))))
 
     def node_at(self, path: tuple[str, ...], location: Location | None = None) -> int:
         """Return the node with that path of names, of several the one of the line, or else with
@@ -449,17 +380,3 @@ class Program:
         metric = "time" if self.kernel_time else "cpu_time"
         profile = self.profile
         return profile.total(metric) if metric in profile.metrics else np.zeros(len(profile))
-
-    @cached_property
-    def _names(self) -> list[str]:
-        """Name in paths for each node, `""` for frames of libraries that pass calls on."""
-        named = with_module_names(self.profile)
-        shown = [users(each) for each in named.symbols]
-        names = ["" if each is None else labelled(each).name for each in shown]
-        return [names[each] for each in named.symbol.tolist()]
-
-    @cached_property
-    def shown(self) -> list[str]:
-        """Name of each symbol, for modules their class, `""` for what only passes calls on."""
-        shown = map(users, self.profile.symbols)
-        return ["" if each is None else each.name for each in shown]

@@ -1,28 +1,25 @@
-"""The tree of a program as columns, for rules about programs: what is below what, and whose time.
+"""Times of a program's tree, for rules about programs: of devices, of gaps, of a host that is late.
 
-In: a program.  Out: masks and columns, a value a node. Nothing walks from a node to its root but to
-name a place, so each question costs a pass over the nodes. Own values are asked for, so what is
-nested counts once.
+In: a program.  Out: columns, a value a node, and sums.  Own values are asked for, so what is nested
+counts once.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Place, duration, percent
+from tileprof.analyzer.findings import duration, percent
+from tileprof.analyzer.nodes import Nodes
 from tileprof.analyzer.numbers.reports import CONTEXTS_ALL, CONTEXTS_RECORDING_PART
 from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.masks import Column, Ids, Mask
-from tileprof.errors import Location
 from tileprof.once import cached_property
-from tileprof.profile import Symbol, is_installed, step_times
+from tileprof.profile import step_times
 from tileprof.profile.node_names import (
     AFTER_COPY,
     AFTER_WAIT,
@@ -30,7 +27,6 @@ from tileprof.profile.node_names import (
     FOR_DATA,
     FOR_HOST,
     LATE,
-    LOADER_SCOPE,
     ONLY_COPIES,
 )
 
@@ -39,20 +35,13 @@ __all__ = [
     "Column", "Contexts", "Ids", "Mask",
 ]  # fmt: skip
 
-_LOADER = re.compile(rf"{LOADER_SCOPE}_SingleProcessDataLoaderIter\.__next__")
 _FULL = "command buffer full (overhead)"
 
 
-class Contexts:
-    """Questions to a program's tree."""
+class Contexts(Nodes):
+    """Questions to a program's tree about times, bytes and operations."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.profile = program.profile
-        self.parents = self.profile.parents
-        self.steps = program.steps
-
-    # -- numbers
+    # -- values of nodes, and shares
 
     def own(self, metric: str) -> Column:
         """What nodes recorded themselves, 0 where nothing; the time of a kernel with its inside."""
@@ -90,16 +79,94 @@ class Contexts:
         """Visits, or launches."""
         return self.own("count")
 
+    def in_steps(self, case: KernelCase) -> float:
+        """The time that devices worked on a kernel in steps, ns."""
+        return float(self.time[list(case.nodes)].sum())
+
+    def summed(self, column: Column, at: Ids, counted: Mask) -> Column:
+        """By node, the sum of a column over those that count, of which `at` says whose they are."""
+        held = counted & (at >= 0)
+        sums = np.bincount(at[held], column[held], len(column))
+        return sums.astype(np.float64)
+
+    def share(self, nanoseconds: float) -> float:
+        """Of the time of devices in steps, waiting included; 0 where no device was timed."""
+        whole = self.steps.time
+        return float(nanoseconds / whole) if whole else 0.0
+
+    def saving(
+        self, low: float, mid: float, high: float, gaps: float = 0.0, most_gaps: float = 0.0
+    ) -> Saving:
+        """Nanoseconds of the devices' time as a saving.
+
+        `gaps` of what goes likely, and at most `most_gaps`, are before late launches.
+
+        Shares are of the time that the program takes without a recording, which has fewer gaps; at
+        most, of what it takes where no launch comes late.
+        """
+        whole, work = self.unrecorded_time, high - max(gaps, most_gaps)
+        likely = min(mid / whole, 1.0) if whole else 0.0
+        most = max(self.share(high), likely, work / max(self.steps.time - self.late, work, 1.0))
+        least, of_gaps = (min(each / whole, likely) if whole else 0.0 for each in (low, gaps))
+        return Saving(least, likely, most, gaps=of_gaps)
+
+    @cached_property
+    def whose(self) -> str:
+        """What shares are of, as texts say it."""
+        parts = self.steps.time < CONTEXTS_ALL * self.program.device_time
+        return "the devices' time in steps" if parts else "the devices' time"
+
+    @cached_property
+    def worked(self) -> tuple[Column, float, str]:
+        """By node the devices' time, or the host's where no device was timed; what shares are of,
+        ns, and its name."""
+        if self.time.any():
+            return self.time, self.steps.time, self.whose
+        host = self.program.host
+        return host.column, host.whole, host.whose
+
+    # -- gaps
+
     @cached_property
     def gaps(self) -> Column:
         """Own idle time of devices, of gaps that come in each step, ns."""
         return np.where(self.steps.again, self.own("idle_time"), 0.0)
 
     @cached_property
+    def least_gap(self) -> float:
+        """From a kernel to the next one that is launched in time, ns; 0 where not measured."""
+        peaks = self.profile.tables.device_peaks
+        if measured := [peak.value for peak in peaks if peak.name == "launch_gap"]:
+            return min(measured)
+        queued = self.where(lambda symbol: symbol.kind == "idle" and symbol.name == DEPENDENT)
+        count = float(self.count[queued].sum())
+        return float(self.own("idle_time")[queued].sum()) / count if count else 0.0
+
+    def avoidable(self, gaps: Mask) -> float:
+        """Of these gaps, ns, what goes if the launches that end them are in time."""
+        return float(np.maximum(self.gaps - self.count * self.least_gap, 0)[gaps].sum())
+
+    def gaps_before(self, kernels: Mask, *reasons: str) -> Column:
+        """By kernel, the gaps that its launches ended: those of one call are dealt out by count."""
+        above = self.parents.astype(np.int64)
+        idle = self.summed(self.gaps, above, self.idle(*reasons))
+        launches = np.maximum(self.summed(self.count, above, kernels), 1)
+        held = kernels & (above >= 0)
+        found = np.zeros(len(above))
+        found[held] = idle[above[held]] * self.count[held] / launches[above[held]]
+        return found
+
+    def ended_by(self, kernels: Sequence[int], *reasons: str) -> tuple[int, ...]:
+        """The gaps of these reasons that calls end which launch some of these kernels."""
+        return masks.nodes_of(self.idle(*reasons) & self.beside(self.of(kernels)))
+
+    @cached_property
     def standing(self) -> Column:
         """What the host stood in launches in steps, as a device's queue of them was full, ns."""
         full = self.where(lambda symbol: symbol.name == _FULL) & self.steps.inside
         return np.where(full & ~self.compiling, self.own("overhead_time"), 0.0)
+
+    # -- late launches, and what recording adds
 
     def exposed(self, nodes: Sequence[int], saved: float = 0.0) -> float:
         """Part of the time of kernels and copies by which the program becomes shorter, 0 to 1,
@@ -154,46 +221,10 @@ class Contexts:
             return max(0.0, 1 - times[1] / times[0])
         return CONTEXTS_RECORDING_PART
 
-    def share(self, nanoseconds: float) -> float:
-        """Of the time of devices in steps, waiting included; 0 where no device was timed."""
-        whole = self.steps.time
-        return float(nanoseconds / whole) if whole else 0.0
-
-    def saving(
-        self, low: float, mid: float, high: float, gaps: float = 0.0, most_gaps: float = 0.0
-    ) -> Saving:
-        """Nanoseconds of the devices' time as a saving.
-
-        `gaps` of what goes likely, and at most `most_gaps`, are before late launches.
-
-        Shares are of the time that the program takes without a recording, which has fewer gaps; at
-        most, of what it takes where no launch comes late.
-        """
-        whole, work = self.unrecorded_time, high - max(gaps, most_gaps)
-        likely = min(mid / whole, 1.0) if whole else 0.0
-        most = max(self.share(high), likely, work / max(self.steps.time - self.late, work, 1.0))
-        least, of_gaps = (min(each / whole, likely) if whole else 0.0 for each in (low, gaps))
-        return Saving(least, likely, most, gaps=of_gaps)
-
     @cached_property
     def unrecorded_time(self) -> float:
         """Time of devices in steps, waiting included, as it likely is without a recording, ns."""
         return self.steps.time - self.late * (1 - self.unrecorded)
-
-    @cached_property
-    def whose(self) -> str:
-        """What shares are of, as texts say it."""
-        parts = self.steps.time < CONTEXTS_ALL * self.program.device_time
-        return "the devices' time in steps" if parts else "the devices' time"
-
-    @cached_property
-    def worked(self) -> tuple[Column, float, str]:
-        """By node the devices' time, or the host's where no device was timed; what shares are of,
-        ns, and its name."""
-        if self.time.any():
-            return self.time, self.steps.time, self.whose
-        host = self.program.host
-        return host.column, host.whole, host.whose
 
     @cached_property
     def host_least(self) -> float:
@@ -243,212 +274,3 @@ class Contexts:
         """Part of the gaps before late launches that would be there without a recording, 0 to 1:
         as far as the host would still take longer there than the devices' work."""
         return max(0.0, self.host_of_slack - self.slack) / self.late if self.late else 1.0
-
-    @cached_property
-    def loaders(self) -> Mask:
-        """PyTorch's scopes around the next batch of data loaders without workers."""
-        return self.outermost(self.where(lambda symbol: bool(_LOADER.match(symbol.name))))
-
-    @cached_property
-    def fetching(self) -> frozenset[int]:
-        """Operations that copy from a device to the host."""
-        copied = self.where(lambda symbol: symbol.kind == "memcpy" and "DtoH" in symbol.name)
-        return frozenset(self.ops[copied].tolist()) - {-1}
-
-    @cached_property
-    def least_gap(self) -> float:
-        """From a kernel to the next one that is launched in time, ns; 0 where not measured."""
-        peaks = self.profile.tables.device_peaks
-        if measured := [peak.value for peak in peaks if peak.name == "launch_gap"]:
-            return min(measured)
-        queued = self.where(lambda symbol: symbol.kind == "idle" and symbol.name == DEPENDENT)
-        count = float(self.count[queued].sum())
-        return float(self.own("idle_time")[queued].sum()) / count if count else 0.0
-
-    def avoidable(self, gaps: Mask) -> float:
-        """Of these gaps, ns, what goes if the launches that end them are in time."""
-        return float(np.maximum(self.gaps - self.count * self.least_gap, 0)[gaps].sum())
-
-    def summed(self, column: Column, at: Ids, counted: Mask) -> Column:
-        """By node, the sum of a column over those that count, of which `at` says whose they are."""
-        held = counted & (at >= 0)
-        sums = np.bincount(at[held], column[held], len(column))
-        return sums.astype(np.float64)
-
-    def gaps_before(self, kernels: Mask, *reasons: str) -> Column:
-        """By kernel, the gaps that its launches ended: those of one call are dealt out by count."""
-        above = self.parents.astype(np.int64)
-        idle = self.summed(self.gaps, above, self.idle(*reasons))
-        launches = np.maximum(self.summed(self.count, above, kernels), 1)
-        held = kernels & (above >= 0)
-        found = np.zeros(len(above))
-        found[held] = idle[above[held]] * self.count[held] / launches[above[held]]
-        return found
-
-    def ended_by(self, kernels: Sequence[int], *reasons: str) -> tuple[int, ...]:
-        """The gaps of these reasons that calls end which launch some of these kernels."""
-        return masks.nodes_of(self.idle(*reasons) & self.beside(self.of(kernels)))
-
-    # -- masks
-
-    def where(self, wanted: Callable[[Symbol], bool]) -> Mask:
-        """The nodes that are such; asked once for all that share a symbol."""
-        return masks.where(self.profile, wanted)
-
-    def kind(self, *kinds: str) -> Mask:
-        """The nodes of these kinds."""
-        return masks.kind(self.profile, *kinds)
-
-    def of(self, nodes: Sequence[int]) -> Mask:
-        """These nodes."""
-        mask = np.zeros(len(self.parents), bool)
-        mask[list(nodes)] = True
-        return mask
-
-    def _callers(self, nodes: Mask) -> Mask:
-        """The nodes that these are right below."""
-        above = self.parents[nodes]
-        found = np.zeros(len(self.parents), bool)
-        found[above[above >= 0]] = True
-        return found
-
-    def beside(self, nodes: Mask) -> Mask:
-        """The nodes right below the same calls as these, with these."""
-        return (self.parents >= 0) & self._callers(nodes)[np.maximum(self.parents, 0)]
-
-    def idle(self, *reasons: str) -> Mask:
-        """The gaps of these reasons that come in each step."""
-        named = self.where(lambda symbol: symbol.kind == "idle" and symbol.name in reasons)
-        return named & self.steps.again
-
-    def below(self, mask: Mask) -> Mask:
-        """The nodes of a mask and all below them."""
-        return masks.below(self.profile, mask)
-
-    def nearest(self, mask: Mask) -> Ids:
-        """By node, the innermost of a mask that it is or is in; -1 for none."""
-        return masks.nearest(self.profile, mask)
-
-    def outermost(self, mask: Mask) -> Mask:
-        """Those of a mask that no other one of it is around."""
-        return masks.outermost(self.profile, mask)
-
-    @cached_property
-    def backward(self) -> Mask:
-        """Nodes of backward passes."""
-        return masks.backward(self.profile)
-
-    @cached_property
-    def steady(self) -> Mask:
-        """Nodes that are not known to be of the time before the first step."""
-        return self.steps.late
-
-    @property
-    def knows_steps(self) -> bool:
-        """Whether what came before the first step is told from the steps."""
-        return self.steps.knows_setup
-
-    @cached_property
-    def compiling(self) -> Mask:
-        """What compiles, or tries variants, with all below."""
-        return self.steps.compiling
-
-    @cached_property
-    def order(self) -> list[int]:
-        """All nodes, each before those below it, siblings as they were first seen."""
-        found, left = list[int](), self.profile.roots()[::-1]
-        while left:
-            found.append(left.pop())
-            left += self.profile.children(found[-1])[::-1]
-        return found
-
-    def in_steps(self, case: KernelCase) -> float:
-        """The time that devices worked on a kernel in steps, ns."""
-        return float(self.time[list(case.nodes)].sum())
-
-    def runs(self, kernels: Mask, key: Callable[[int], Hashable]) -> Iterator[list[int]]:
-        """Kernels in a row, of one pass (forward or backward), that have a key in common.
-
-        One whose key is None is in no run, and ends the one before it.
-        """
-        order = [node for node in self.order if kernels[node]]
-        for backward in (False, True):
-            of_pass = (node for node in order if self.backward[node] == backward)
-            for found, nodes in itertools.groupby(of_pass, key):
-                if found is not None:
-                    yield list(nodes)
-
-    def visit(self, node: int) -> Hashable:
-        """The visit of a function that a frame stands in, whichever of its lines that is; for
-        other nodes the node."""
-        place = self.profile.locations[node]
-        if self.profile.kinds[node] == "frame" and place is not None:
-            return int(self.parents[node]), place.file, place.function
-        return node
-
-    # -- places
-
-    @cached_property
-    def users(self) -> Mask:
-        """Frames and scopes whose line is the user's own."""
-        return self.where(_is_users)
-
-    @cached_property
-    def lines(self) -> Ids:
-        """By node, the innermost of them; -1 for none."""
-        return self.nearest(self.users)
-
-    @cached_property
-    def functions(self) -> Ids:
-        """By node, the innermost frame of the user's, module or scope; -1 for none."""
-        shown = np.array([bool(name) for name in self.program.shown])[self.profile.symbol]
-        return self.nearest(self.kind("frame", "scope") & shown)
-
-    @cached_property
-    def scopes(self) -> Ids:
-        """By node, the innermost scope; -1 for none."""
-        return self.nearest(self.kind("scope"))
-
-    @cached_property
-    def ops(self) -> Ids:
-        """By node, the innermost operation; -1 for none."""
-        return self.nearest(self.kind("op"))
-
-    def line(self, node: int) -> Location | None:
-        """The user's line that led to a node."""
-        at = int(self.lines[node])
-        return self.profile.locations[at] if at >= 0 else self.profile.locations[node]
-
-    def op(self, node: int) -> str:
-        """The operation around a node, or nothing."""
-        at = int(self.ops[node])
-        return self.profile.names[at] if at >= 0 else ""
-
-    def place(self, node: int) -> Place:
-        """Where a node is."""
-        kernel = self.profile.names[node] if self.profile.kinds[node] == "kernel" else ""
-        return Place(kernel, self.program.path(node), self.op(node), self.line(node))
-
-    def told(self, node: int) -> str:
-        """A node's place in a few words: `train.py:12, aten::mm`."""
-        line, op = self.line(node), self.op(node)
-        where = line.short if line else ""
-        return ", ".join(filter(None, (where, op))) or self.profile.names[node]
-
-    # -- what is of each step
-
-    def repeated(self, node: int, times: float) -> bool:
-        """Whether what happened so often at a node did at least at every other visit around it.
-
-        What happens once, as at the start or at the end of a program, is not worth a change.
-        """
-        return bool(self.steps.inside[node] and times >= self.steps.least[node])
-
-
-def _is_users(symbol: Symbol) -> bool:
-    place = symbol.location
-    return (
-        symbol.kind in ("frame", "scope")
-        and place is not None
-        and not is_installed(place.file)
-    )  # fmt: skip

@@ -76,6 +76,14 @@ class Floors:
             },
         )  # fmt: skip
 
+    def lacks_roofs(self, case: KernelCase) -> bool:
+        """Return whether a kernel's work is known, and nothing of what its device reaches."""
+        if self._roofs(case).peaks:
+            return False
+        nodes = list(case.nodes)
+        counted = (self._tree.bytes[nodes] + self._tree.flops[nodes]).any()
+        return bool(counted or case.roofs.needed_bytes or case.roofs.needed_flops)
+
     def _of(self, case: KernelCase, roofs: Roofs, node: int) -> tuple[float, Limit]:
         """The longest of what its work takes at each roof and what launching it takes."""
         time = float(self._tree.time[node])

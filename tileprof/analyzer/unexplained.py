@@ -81,7 +81,7 @@ def unexplained(account: Account, told: Container[int] = ()) -> Iterator[Finding
     for each in sorted(alone, key=lambda kernel: -kernel.unexplained)[:MOST_OF_A_KIND]:
         yield _far(each, account)
     yield from _together([each for each in far if each not in alone], account)
-    unknown = [each for each in account.kernels if not each.limit and each.unexplained > 0]
+    unknown = [each for each in account.without_floor if not each.lacks_roofs]
     time = sum(each.unexplained for each in unknown)
     if time >= UNEXPLAINED_LEAST * whole:
         yield _unknown([each.case for each in unknown], time, account)

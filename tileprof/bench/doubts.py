@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -72,6 +73,12 @@ def of_gpu(states: Sequence[GpuState]) -> Iterator[Doubt]:
     clocks = [state.sm_mhz for state in states if state.sm_mhz]
     if clocks and max(clocks) - min(clocks) > _CLOCK_RANGE * max(clocks):
         yield Doubt("clock", {"low": min(clocks), "high": max(clocks)})
+
+
+def load_average() -> float:
+    """Return how many processes wanted to run in the last minute, on average; 0 where the system
+    does not count them."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def known_before(gpu: GpuState | None, load: float, cores: int) -> tuple[Doubt, ...]:

@@ -140,14 +140,14 @@ def compare(old: Forms, new: Forms) -> Difference:
     found = _made_by(chains, common)
     changed = _changed(old.options, new.options)
     if changed:
-        text = _texts(changed)
+        text = changes_text(changed)
         return Difference(
             "options", ", ".join(changed), text, without_effect=found.without_effect,
             acts=found.step or LEVELS[found.level],
         )  # fmt: skip
     kinds = _changed(old.specialisation, new.specialisation)
     if kinds and found.level in ("ir", "code") and common[0] <= 0 and found.step == "frontend":
-        return Difference("specialisation", ", ".join(kinds), _texts(kinds))
+        return Difference("specialisation", ", ".join(kinds), changes_text(kinds))
     flags = _changed_flags(old.flags, new.flags)
     # Some of the flags are for the assembler.
     if flags and chains[0][common[0]].level in ("code", "ptx"):
@@ -335,7 +335,7 @@ def _beside(old: Forms, new: Forms, ignored: tuple[Level, ...]) -> Difference:
     if own:
         return Difference("resources", "", ", ".join(map(str, facts)), without_effect=ignored)
     if launch:
-        return Difference("launch", "", _texts(launch), without_effect=ignored)
+        return Difference("launch", "", changes_text(launch), without_effect=ignored)
     return Difference("nothing", "", "what a GPU runs is the same", without_effect=ignored)
 
 
@@ -344,7 +344,8 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[
     return {n: (old[n], new[n]) for n in old if n in new and old[n] != new[n]}
 
 
-def _texts(changed: Mapping[str, tuple[str, str]]) -> str:
+def changes_text(changed: Mapping[str, tuple[str, str]]) -> str:
+    """Return names with their values on both sides, in a line."""
     return ", ".join(f"{name} {old} → {new}" for name, (old, new) in changed.items())
 
 

@@ -76,17 +76,17 @@ def options(pair: Pair) -> tuple[Culprit, ...]:
     if not changed:
         return ()
     values = {name: read_value(before) for name, (before, _) in changed.items()}
-    alone = {n: _restored(pair, {n: v}) for n, v in values.items()}
+    alone = {n: _makes(pair, old, {n: v}) for n, v in values.items()}
     if any(alone.values()) or len(values) == 1:
         return tuple(
             _option(name, changed[name], alone[name])
             for name in values
             if alone[name] or len(values) == 1
         )
-    if _restored(pair, values):
+    if _makes(pair, old, values):
         needed = _fewest(pair, values)
         return tuple(_option(name, changed[name], True, tuple(needed)) for name in needed)
-    acting = [name for name, value in values.items() if not _same_as_new(pair, {name: value})]
+    acting = [name for name, value in values.items() if not _makes(pair, new, {name: value})]
     return tuple(_option(name, changed[name], False) for name in acting)
 
 
@@ -123,11 +123,10 @@ def passes(pair: Pair) -> tuple[Culprit, ...]:
 def _taken_up(step: str, old: Forms, new: Forms) -> str:
     """Return the step behind which the new side can go on: this one, or the next that it has."""
     names = [each.name for each in old.ir]
-    known = {each.name for each in new.ir}
+    known = [each.name for each in new.ir]
     at = names.index(step) if step in names else len(names)
     if step in known and step not in names:  # only the new side runs it
-        behind = [each.name for each in new.ir]
-        at = next((names.index(n) for n in behind[behind.index(step) :] if n in names), at)
+        at = next((names.index(n) for n in known[known.index(step) :] if n in names), at)
     return next((name for name in names[at:] if name in known), "")
 
 
@@ -159,16 +158,10 @@ def read_value(text: str) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _restored(pair: Pair, values: Mapping[str, Any]) -> bool:
+def _makes(pair: Pair, wanted: Forms, values: Mapping[str, Any]) -> bool:
+    """Return whether the new side makes this code under these values of options."""
     try:
-        return same_code(pair.forms[0], pair.again(values))
-    except SideError:
-        return False
-
-
-def _same_as_new(pair: Pair, values: Mapping[str, Any]) -> bool:
-    try:
-        return same_code(pair.forms[1], pair.again(values))
+        return same_code(wanted, pair.again(values))
     except SideError:
         return False
 
@@ -178,7 +171,7 @@ def _fewest(pair: Pair, values: Mapping[str, Any]) -> dict[str, Any]:
     needed = dict(values)
     for name in values:
         fewer = {n: v for n, v in needed.items() if n != name}
-        if _restored(pair, fewer):
+        if _makes(pair, pair.forms[0], fewer):
             needed = fewer
     return needed
 

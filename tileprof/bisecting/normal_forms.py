@@ -26,6 +26,7 @@ _LLVM_DEBUG = re.compile(r",? ?!dbg !\d+")
 _PTX_NOISE = re.compile(r"^\s*\.(loc|file|version|target|reg)\b.*$", re.M)
 _PTX_DEBUG = re.compile(r"^\s*\.section\s+\.debug.*?^\s*}", re.M | re.S)
 _PTX_NAME = re.compile(r"%[a-z]+\d+\b|\$\w+")
+_PLACE = " loc("
 _LETTERS = re.compile(r"[%$][a-z]*")
 _BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
@@ -65,7 +66,7 @@ def _cuda(text: str) -> str:
 
 
 def _mlir(text: str) -> str:
-    return _without_calls(_MLIR_NOISE.sub("", text), " loc(")
+    return _without_places(_MLIR_NOISE.sub("", text))
 
 
 def _llvm(text: str) -> str:
@@ -157,13 +158,13 @@ def _numbered(text: str, names: re.Pattern[str]) -> str:
     return names.sub(number, text)
 
 
-def _without_calls(text: str, begin: str) -> str:
+def _without_places(text: str) -> str:
     """Return the text without each ` loc(…)`, whose parentheses nest."""
     out: list[str] = []
     at = 0
-    while (found := text.find(begin, at)) >= 0:
+    while (found := text.find(_PLACE, at)) >= 0:
         out.append(text[at:found])
-        depth, end = 1, found + len(begin)
+        depth, end = 1, found + len(_PLACE)
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1

@@ -6,8 +6,8 @@ Both processes of a pair live at the same time, and do batches in turn, every se
 other order: what slows the machine down slows both. In every second pair the new side is the first
 to start and to have memory, which can make a kernel faster on one side of all pairs otherwise. From
 process to process more differs than from round to round, so the interval is made of pairs alone, as
-that of `tileprof try`. A kernel changed
-only if the whole interval lies beyond the floor: the interval's end that is nearer to 1 counts.
+that of `tileprof try`. A kernel changed only if the whole interval lies beyond the floor: the
+interval's end that is nearer to 1 counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tileprof.bench.intervals import Interval
 from tileprof.bench.rounds import in_turns
 from tileprof.trying.measuring import LOOKS, Pair, speedup_interval
 
-from .workers import SideError, Worker
+from .workers import Kernel, SideError, Worker
 
 Verdict: TypeAlias = Literal["slower", "faster", "same", "undecided"]
 Look: TypeAlias = Callable[[], GpuState | None]
@@ -179,9 +179,9 @@ def _take(taken: _Taken, name: str, old: Worker, new: Worker, timing: Timing, lo
 
 
 def _batch(
-    worker: Worker, kernel: object, calls: int, lead: int, look: Look
+    worker: Worker, kernel: Kernel, calls: int, lead: int, look: Look
 ) -> tuple[float, GpuState | None]:
-    ns = worker.time(kernel, calls, lead)  # type: ignore[arg-type]
+    ns = worker.time(kernel, calls, lead)
     return ns, look()
 
 

@@ -153,8 +153,7 @@ def _launch(
     kernel: ir.Kernel, proof: Proof, findings: Sequence[Finding], deciders: Deciders | None
 ) -> LaunchVerdict:
     """Return the verdicts of a launch; without `deciders` it did not run to its end."""
-    launches = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
-    number = launches.index(proof.op)
+    number = kernel.launches().index(proof.op)
     refuted = {PROPERTY_OF.get(each.code) for each in findings if each.launch == number}
     verdicts: dict[Property, Verdict] = {}
     for name in PROPERTIES:

@@ -114,7 +114,7 @@ class Run:
 
     def position(self, launch: ir.Launch) -> int:
         """Return the position of a launch among those of the kernel's program."""
-        return [op for op in self.kernel.ops() if isinstance(op, ir.Launch)].index(launch)
+        return self.kernel.launches().index(launch)
 
 
 @dataclass(eq=False)

@@ -67,7 +67,7 @@ class Inside:
 
 def explore_inside(kernel: ir.Kernel, arguments: Arguments | None, plan: Plan) -> Inside:
     """Run a kernel's blocks with the plan's schedules; without arguments nothing is explored."""
-    launches = sum(isinstance(op, ir.Launch) for op in kernel.ops())
+    launches = len(kernel.launches())
     if arguments is None:
         return _unchecked(plan, launches, "the kernel did not run")
     if any(isinstance(v, np.ndarray) and min(v.strides, default=0) < 0 for v in arguments.values):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -42,12 +42,11 @@ class Proof:
 
 def prove(kernel: ir.Kernel) -> list[Proof]:
     """Return what is proved about each launch of a kernel, in the order of its program."""
-    proofs = [Proof(op) for op in kernel.ops() if isinstance(op, ir.Launch)]
+    proofs = [Proof(op) for op in kernel.launches()]
     inside = {op: proof for proof in proofs for op in ir.walk(proof.op.body)}
     fine = never_fails(kernel)
     for op, proof in inside.items():
-        if isinstance(op, Access) and op not in fine and _has_dimensions(op):
-            values = op.offsets if isinstance(op, ir.View) else op.indices
+        if isinstance(op, Access) and op not in fine and (values := _indices(op)):
             held = base(op.base if isinstance(op, ir.View) else op.buffer)
             why: Why = "data" if _from_memory(values) else "form"
             proof.add("bounds", Unproved(held.name or "buffer", (op.span,), why), op)
@@ -66,8 +65,9 @@ def prove(kernel: ir.Kernel) -> list[Proof]:
     return proofs
 
 
-def _has_dimensions(op: Access) -> bool:
-    return bool(op.offsets if isinstance(op, ir.View) else op.indices)
+def _indices(op: Access) -> Sequence[ir.Value]:
+    """Return where an access or a view begins, in each dimension."""
+    return op.offsets if isinstance(op, ir.View) else op.indices
 
 
 def _from_memory(values: Iterable[ir.Value]) -> bool:
@@ -104,7 +104,7 @@ class _Collected(Walk):
         self._params = [p for p in kernel.param_values() if not isinstance(p.type, ir.BufferType)]
         self._uses: dict[ir.Launch, dict[ir.Value, list[_Use]]] = {}
         self._uniform: dict[ir.Launch, int] = {}
-        launches = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
+        launches = kernel.launches()
         self._launch_of = {op: launch for launch in launches for op in ir.walk(launch.body)}
 
     @property

@@ -94,23 +94,21 @@ class Forms:
         self.by_one_thread: set[ir.OpBase] = set()
         """Accesses outside of these loops that one thread makes."""
         params = set(kernel.param_values())
-        for launch in kernel.ops():
-            if isinstance(launch, ir.Launch):
-                for op in ir.walk(launch.body):
-                    self.warps[op] = max(launch.block_threads // _WARP, 1)
-                    copied = fragment_copy(op, target)
-                    if copied is not None and copied.matrices is not None:
-                        self.matrices[op] = copied.matrices
-                self.by_one_thread |= by_one_thread(launch.body)
-                if lowered is not None:
-                    self.by_one_thread -= kept_by_barriers(self.by_one_thread, lowered)
-                self._numbers = Numbers(launch, params)
-                self._block(launch.body, _Around(), set())
+        for launch in kernel.launches():
+            for op in ir.walk(launch.body):
+                self.warps[op] = max(launch.block_threads // _WARP, 1)
+                copied = fragment_copy(op, target)
+                if copied is not None and copied.matrices is not None:
+                    self.matrices[op] = copied.matrices
+            self.by_one_thread |= by_one_thread(launch.body)
+            if lowered is not None:
+                self.by_one_thread -= kept_by_barriers(self.by_one_thread, lowered)
+            self._numbers = Numbers(launch, params)
+            self._block(launch.body, _Around(), set())
         self._finder.written_twice(self._ways)
-        for launch in kernel.ops():
-            if isinstance(launch, ir.Launch):
-                warps = max(launch.block_threads // _WARP, 1)
-                self.warps.update((op, warps) for op in ir.walk(launch.body))
+        for launch in kernel.launches():
+            warps = max(launch.block_threads // _WARP, 1)
+            self.warps.update((op, warps) for op in ir.walk(launch.body))
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""

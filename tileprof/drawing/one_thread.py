@@ -70,12 +70,11 @@ def kept_by_barriers(ops: set[ir.OpBase], lowered: ir.Kernel) -> set[ir.OpBase]:
     kernel after all passes has a barrier between them and what needs them."""
     alone: set[tuple[object, str]] = set()
     others: set[tuple[object, str]] = set()
-    for launch in lowered.ops():
-        if isinstance(launch, ir.Launch):
-            found = by_one_thread(launch.body)
-            for op in ir.walk(launch.body):
-                if isinstance(op, ir.Load):
-                    (alone if op in found else others).add((op.span, op.buffer.name))
+    for launch in lowered.launches():
+        found = by_one_thread(launch.body)
+        for op in ir.walk(launch.body):
+            if isinstance(op, ir.Load):
+                (alone if op in found else others).add((op.span, op.buffer.name))
     return {
         op for op in ops if isinstance(op, ir.Load) and (op.span, op.buffer.name) in others - alone
     }

@@ -60,12 +60,7 @@ class Pipeline:
 
 def pipelines_of(kernel: ir.Kernel) -> tuple[Pipeline, ...]:
     """Return the rings of a kernel after all passes, launch by launch."""
-    return tuple(
-        found
-        for op in kernel.ops()
-        if isinstance(op, ir.Launch)
-        for found in (*_rings(op), *_groups(op))
-    )
+    return tuple(found for op in kernel.launches() for found in (*_rings(op), *_groups(op)))
 
 
 def _use(op: ir.OpBase, value: ir.Value) -> Use:

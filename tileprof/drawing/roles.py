@@ -60,7 +60,7 @@ def scalar_loads(
     """Return the loads of scalars of a kernel's launch by both roles; None where it has no roles,
     where it has several launches, or where scalars follow from more than scalars.  Nothing is
     written to the arguments."""
-    launches = [op for op in kernel.body.ops if isinstance(op, ir.Launch)]
+    launches = kernel.launches()
     if len(launches) != 1:
         return None
     (launch,) = launches

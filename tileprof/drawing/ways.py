@@ -119,8 +119,8 @@ class Finder:
 
         def planned(loop: ir.Parallel) -> Planner:
             return Planner(
-                loop, layout, self.buffers, self._values.values.get, vectorize=self.vectorize,
-                adds=self.adds,
+                op=loop, layout=layout, buffers=self.buffers, text=self._values.values.get,
+                vectorize=self.vectorize, adds=self.adds,
             )  # fmt: skip
 
         general, loop = planned(op), op

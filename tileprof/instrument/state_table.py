@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ class States:
         """Return the states of a kernel's own tables."""
         place = {site.id: at for at, site in enumerate(sites)}
         parents = [_NO_SITE if site.parent is None else place[site.parent] for site in sites]
-        paths = [_path(place.get(state.site, _NO_SITE), parents) for state in states]
+        paths = [path_of(place.get(state.site), parents) for state in states]
         depth = max(map(len, paths), default=0)
         of_depth = np.full((depth, len(states)), _NO_SITE)
         inside = np.zeros((len(states), len(sites)))
@@ -56,10 +56,15 @@ class States:
         return cls(depth, fresh, deep, innermost, of_depth, inside, tree, ids)
 
 
-def _path(place: int, parents: list[int]) -> list[int]:
-    """Return positions of the sites from the outermost to one of them."""
+def path_of(
+    site: int | None, parents: Mapping[int, int | None] | Sequence[int | None]
+) -> list[int]:
+    """Return the sites around a site and itself, outermost first; nothing for None or -1.
+
+    parents: the site around each.
+    """
     path: list[int] = []
-    while place != _NO_SITE:
-        path.insert(0, place)
-        place = parents[place]
+    while site is not None and site != _NO_SITE:
+        path.insert(0, site)
+        site = parents[site]
     return path

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tileprof.errors import Location
 
+from .control import Launch
 from .core import Block, OpBase, Value, walk
 from .types import BufferType, DType
 
@@ -85,6 +86,10 @@ class Kernel:
     def ops(self) -> list[OpBase]:
         """Return every op, outer before inner."""
         return list(walk(self.body))
+
+    def launches(self) -> list[Launch]:
+        """Return the launches, in the order in which they run."""
+        return [op for op in self.body.ops if isinstance(op, Launch)]
 
     def with_body(self, body: Block, sites: tuple[Site, ...] | None = None) -> Kernel:
         """Return the same signature with another body; states go with the sites that they name."""

@@ -26,6 +26,7 @@ _LAUNCH = "`with T.Kernel(gx, gy) as (bx, by):`, which gives a block its numbers
 _COPY = "`T.copy(source, target)` for tiles, or elements: `A[i, j]`"
 _GEMM = "`T.gemm(A, B, C)` of on-chip tiles"
 _NO_BARRIER = "no barrier: the compiler places them"
+_NO_POINTER = "no addresses, which nobody could check: pass tensors, or one tensor with an index"
 _OTHER: Mapping[str, str] = {
     "maximum": "`T.max(a, b)`", "minimum": "`T.min(a, b)`", "fmax": "`T.max(a, b)`",
     "fmin": "`T.min(a, b)`", "amax": "`T.reduce_max`", "amin": "`T.reduce_min`",
@@ -38,7 +39,7 @@ _OTHER: Mapping[str, str] = {
     "zeros": "`T.alloc_fragment(shape, dtype)` and `T.clear`", "zeros_like": "`T.clear(buffer)`",
     "ones": "`T.fill(buffer, 1)`", "full": "`T.fill(buffer, value)`",
     "arange": "the variables of `T.Parallel(n)`",
-    "load": _COPY, "store": _COPY, "grid": _LOOPS, "Grid": _LOOPS,
+    "load": _COPY, "store": _COPY, "Grid": _LOOPS,
     "program_id": _LAUNCH, "num_programs": _LAUNCH, "block_idx": _LAUNCH, "launch_thread": _LAUNCH,
     "cdiv": "`T.ceildiv(a, b)`", "floor_divide": "`a // b`", "remainder": "`a % b`",
     "power": "`T.pow`", "absolute": "`T.abs`", "arcsin": "`T.asin`", "arccos": "`T.acos`",
@@ -47,6 +48,7 @@ _OTHER: Mapping[str, str] = {
     "float": '`T.cast(x, "float32")`', "to": '`x.astype(dtype)`', "any": "`T.any_of`",
     "all": "`T.all_of`", "syncthreads": _NO_BARRIER,
     "debug_barrier": _NO_BARRIER, "transpose": "`transpose_A`, `transpose_B` of `T.gemm`",
+    "ptr": _NO_POINTER, "make_tensor": _NO_POINTER, "access_ptr": _NO_POINTER,
     "constexpr": "a plain parameter of the function", "len": "`buffer.shape[0]`",
 }  # fmt: skip
 """Replacements for names that the language lacks."""

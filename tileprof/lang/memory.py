@@ -11,6 +11,7 @@ from .context import current
 from .dtypes import dtype_of
 from .spans import here
 from .tensors import shape_of
+from .threads.pairs import PairBuffer, is_pair_type, pair_buffer
 
 REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
 """Ways in which a reducer combines values."""
@@ -18,12 +19,18 @@ REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """Return a tile in shared memory, visible to all threads of the block; not initialised."""
-    return current().alloc("shared", shape_of(shape), dtype_of(dtype))
+    return _allocated("shared", shape, dtype)
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
     """Return a tile distributed over the registers of the block's threads; not initialised."""
-    return current().alloc("fragment", shape_of(shape), dtype_of(dtype))
+    return _allocated("fragment", shape, dtype)
+
+
+def _allocated(space: Any, shape: Any, dtype: Any) -> Any:
+    if is_pair_type(dtype):
+        return pair_buffer(space, shape_of(shape), dtype)
+    return current().alloc(space, shape_of(shape), dtype_of(dtype))
 
 
 def alloc_reducer(shape: Any, dtype: Any, op: Any = "sum", replication: str | None = None) -> Any:
@@ -43,7 +50,7 @@ def alloc_reducer(shape: Any, dtype: Any, op: Any = "sum", replication: str | No
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     """Return an array that is private to each thread; not initialised."""
-    return current().alloc("local", shape_of(shape), dtype_of(dtype))
+    return _allocated("local", shape, dtype)
 
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
@@ -74,6 +81,8 @@ def reshape(src: Any, shape: Any) -> Any:
 def view(src: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return the same memory with another shape or element type of equal total size."""
     kind = None if dtype is None else dtype_of(dtype)
+    if isinstance(src, PairBuffer):
+        src = src.halves
     return current().reinterpret(src, None if shape is None else shape_of(shape), kind)
 
 

@@ -10,13 +10,6 @@ from tileprof.errors import UnknownOperation
 
 from . import dtypes as _dtypes
 from . import scalar_math as _math
-from .async_copies import (
-    ptx_commit_group,
-    ptx_cp_async,
-    ptx_wait_group,
-    tvm_access_ptr,
-    type_annotation,
-)  # fmt: skip
 from .dtypes import dtype
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
@@ -64,7 +57,6 @@ from .memory import (
     use_swizzle,
     view,
 )  # fmt: skip
-from .random_numbers import rng_init, rng_rand, rng_rand_float
 from .scalar_math import (
     And,
     Cast,
@@ -145,6 +137,9 @@ from .tensors import (
     dynamic,
     empty,
 )  # fmt: skip
+from .threads import pairs as _pairs
+from .threads.async_copies import ptx_cp_async, tvm_access_ptr, type_annotation
+from .threads.externs import call_extern, call_pure_extern
 from .threads.numbers import (
     attr,
     comm_reducer,
@@ -157,6 +152,8 @@ from .threads.numbers import (
     thread_return,
     tvm_thread_allreduce,
 )  # fmt: skip
+from .threads.pairs import abs2, add2, fma2, max2, min2, mul2, sub2
+from .threads.random_numbers import rng_init, rng_rand, rng_rand_float
 from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,
@@ -171,6 +168,8 @@ from .threads.roles import (
     mbarrier_arrive,
     mbarrier_wait_parity,
     named_barrier_arrive,
+    ptx_commit_group,
+    ptx_wait_group,
     set_max_nreg,
     tma_copy,
     wait_wgmma,
@@ -187,6 +186,7 @@ from .threads.warps import (
     get_warp_group_idx,
     get_warp_idx,
     get_warp_idx_sync,
+    match_any_sync,
     shfl_down,
     shfl_sync,
     shfl_up,
@@ -255,7 +255,7 @@ __all__ = [
     "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "loop_break", "macro",
     "make_swizzled_layout", "max", "max_value", "mbarrier_arrive", "mbarrier_wait_parity", "min",
     "min_value", "nearbyint", "no_set_max_nreg", "parallel", "popcount", "pow", "prim_func",
-    "print", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "reduce", "reduce_absmax",
+    "print", "ptx_cp_async", "reduce", "reduce_absmax",
     "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
     "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "rng_init",
     "rng_rand", "rng_rand_float", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
@@ -272,9 +272,12 @@ __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+globals().update(_pairs.PAIRS)
 # Statements and functions by which authors steer single threads and launches.
-__all__ += ["Select", "pdl_sync", "pdl_trigger", "thread_return"]
+__all__ += ["Select", "call_extern", "call_pure_extern", "match_any_sync", "pdl_sync"]
+__all__ += ["pdl_trigger", "ptx_commit_group", "ptx_wait_group", "thread_return"]
 __all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
+__all__ += ["abs2", "add2", "fma2", "max2", "min2", "mul2", "sub2", *_pairs.PAIRS]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import os
 import sys
 from types import CodeType, FrameType, TracebackType
 
-from tileprof.errors import InternalError, Location, TileprofError
+from tileprof.errors import InternalError, Location, TileprofError, without_frames
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
@@ -113,15 +113,7 @@ def hide_internals(error: BaseException) -> None:
 
 def users_traceback(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without the frames of tileprof."""
-    kept = []
-    while trace is not None:
-        if not is_ours(trace.tb_frame.f_code.co_filename):
-            kept.append(trace)
-        trace = trace.tb_next
-    made: TracebackType | None = None
-    for each in reversed(kept):
-        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return made
+    return without_frames(trace, lambda code: is_ours(code.co_filename))
 
 
 def function_location(code: CodeType) -> Location:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from tileprof.errors import KernelError
@@ -258,8 +258,8 @@ def _fill_counted(
             other[tuple(there)] = value
 
 
-class GemmWarpPolicy(Enum):
-    """Division of a matrix product among warps."""
+class GemmWarpPolicy(StrEnum):
+    """Division of a matrix product among warps; a text, which tuned configurations can hold."""
 
     Square = "square"
     FullRow = "full_row"
@@ -284,12 +284,13 @@ def gemm(
     elements of one width; C is usually a float32 fragment. `clear_accum` may be computed in the
     kernel: `k == 0` clears `C` in the first iteration of a loop.
     """
-    if not isinstance(policy, GemmWarpPolicy):
+    if policy not in [*GemmWarpPolicy]:
         raise KernelError(
             f"`policy={policy!r}` of `T.gemm`",
             location=here(),
             hint="Policies are `T.GemmWarpPolicy.Square`, `.FullRow` and `.FullCol`.",
         )
+    policy = GemmWarpPolicy(policy)
     current().gemm(
         A,
         B,

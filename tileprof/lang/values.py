@@ -294,4 +294,4 @@ class BufferRegion(Whole):
         )
 
     def __repr__(self) -> str:
-        return f"<a region of {self.buffer!r}>"
+        return f"<a region of `{self.buffer.name}`>"

@@ -68,7 +68,8 @@ def op(
             "`tileprof.op` makes operators of PyTorch, which is not installed",
             hint='Install it: pip install "tileprof[torch]".',
         )
-    from .operator import Operator, Rules
+    from .calling import Rules
+    from .operator import Operator
 
     rules = Rules(
         backward,

@@ -27,6 +27,7 @@ from tileprof.remarks.measured import BatchedBlocks, DoesNotCompile, Samples, Un
 from . import hooks
 from .device import Executable, RunResult
 from .hooks import KernelDescription, LateDescription, SiteDescription
+from .selection import gpu_number
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
@@ -68,7 +69,7 @@ def _on_cuda(
     from .cuda.device import find_device
     from .cuda.executable import CudaExecutable
 
-    device = find_device(int(name.removeprefix("cuda:")))
+    device = find_device(gpu_number(name))
 
     def compiled(need: Need) -> CudaBinary:
         if program.options.instrument == "off":

@@ -28,6 +28,11 @@ def parse_device(name: str) -> str:
     return "cuda:0" if name == "cuda" else name
 
 
+def gpu_number(name: str) -> int:
+    """Return the number of the GPU that a device names: N of `cuda:N`, 0 of `cuda`."""
+    return int(name.partition(":")[2] or 0)
+
+
 def environment_device() -> str:
     """Return the device that `TILEPROF_DEVICE` names, '' without it; UsageError for no device."""
     name = os.environ.get("TILEPROF_DEVICE", "")

@@ -7,17 +7,16 @@ Values, losses and what a function returned, are apart by the larger of two shar
 the difference by that of the original, and a tenth of the largest single difference by the
 original's size there (or its root mean square, where it is larger). Gradients of the first step and
 updates of parameters are compared by length: all of them as one vector, and a tenth of the share of
-the parameter that differs most. Elements whose gradient
-is smaller than gradients may differ have no sign that can be trusted, and optimizers such as Adam
-make whole steps of it; so their updates are left out unless the gradient is zero in both.
+the parameter that differs most. Elements whose gradient is smaller than gradients may differ have
+no sign that can be trusted, and optimizers such as Adam make whole steps of it; so their updates
+are left out unless the gradient is zero in both.
 
 After the first step differences grow, in some programs fast. So the original is run once more with
 gradients that random numbers of the size of rounding are added to: later losses, and updates of all
 compared steps, may be a few times as far apart as that takes them, up to a limit.
 
-Printed
-numbers may also differ in their last digit; numbers that two processes of the original do not agree
-on, such as times, are no results.
+Printed numbers may also differ in their last digit; numbers that two processes of the original do
+not agree on, such as times, are no results.
 """
 
 from __future__ import annotations

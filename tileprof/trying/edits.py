@@ -265,16 +265,9 @@ def _without_checkpoints(tree: ast.Module, text: _Text) -> Iterator[_Insertion]:
 
 
 def _imports_torch(tree: ast.Module) -> bool:
-    return _import_of_torch(tree) is not None
-
-
-def _import_of_torch(tree: ast.Module) -> ast.Import | None:
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name == "torch" and alias.asname is None:
-                    return node
-    return None
+    """Return whether a file has `import torch` at its top, under that name."""
+    imports = (node for node in tree.body if isinstance(node, ast.Import))
+    return any((a.name, a.asname) == ("torch", None) for node in imports for a in node.names)
 
 
 def _after_imports(tree: ast.Module, text: _Text, statement: str) -> Iterator[_Insertion]:

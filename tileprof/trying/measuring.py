@@ -16,7 +16,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from tileprof.bench.intervals import Interval
 from tileprof.bench.rounds import in_turns
@@ -101,8 +100,3 @@ def pair_of_runs(orders: Sequence[Orders], timing: Timing, turned: bool) -> tupl
         with Process(orders[at], timing.limit_s) as process:
             runs[at] = process.ended()
     return Pair(((float(runs[0].ns), float(runs[1].ns)),)), runs[0], runs[1]
-
-
-def folders(folder: Path, number: int) -> tuple[str, str]:
-    """Return where the two processes of a pair keep their results."""
-    return str(folder / f"{number}-original"), str(folder / f"{number}-changed")

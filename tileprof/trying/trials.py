@@ -25,7 +25,7 @@ from tileprof.analyzer.fixes import (
     LoaderWorkers,
     LoweringControl,
 )
-from tileprof.bench.doubts import Doubt, known_before
+from tileprof.bench.doubts import Doubt, known_before, load_average
 from tileprof.bench.gpu_state import read_gpu
 from tileprof.bench.intervals import Interval
 
@@ -34,7 +34,6 @@ from .measuring import (
     LOOKS,
     Pair,
     Timing,
-    folders,
     pair_of_runs,
     pair_of_steps,
     speedup_interval,
@@ -120,7 +119,7 @@ class Trials:
         self._made = 0
         self._reference: Reference | None = None
         self._unstable: Comparison | None = None
-        self.doubts = known_before(read_gpu(), _load(), os.cpu_count() or 1)
+        self.doubts = known_before(read_gpu(), load_average(), os.cpu_count() or 1)
         """Reasons to doubt all times, known before anything ran."""
         self.has_steps = False
         """Whether steps are timed; else whole runs."""
@@ -175,10 +174,8 @@ class Trials:
         """Start a process of the original and one of the changed program, and time them."""
         timing = self._settings.timing
         self._made += 1
-        orders = [
-            self._orders(made, folder)
-            for made, folder in zip(((), fixes), folders(self._folder, self._made))
-        ]
+        folder = self._folder / f"{self._made}"
+        orders = [self._orders((), f"{folder}-original"), self._orders(fixes, f"{folder}-changed")]
         if not self.has_steps:
             return pair_of_runs(orders, timing, turned=number % 2 == 1)
         with Process(orders[0], timing.limit_s) as old, Process(orders[1], timing.limit_s) as new:
@@ -249,11 +246,6 @@ def worth_keeping(trials: Sequence[Trial]) -> Trial | None:
         key=lambda each: each.measured.value if each.measured else 0.0,
         default=None,
     )
-
-
-def _load() -> float:
-    """Return how many processes wanted to run in the last minute, on average."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:

@@ -39,7 +39,7 @@ from tileprof.runtime.selection import choose
 from .configurations import Configuration
 from .kept import Place, Result, add_to_table, nearest, read_table
 from .machine import Machine
-from .numbers import NEAR
+from .numbers import MOST_TIMED, NEAR
 from .outcomes import Outcome
 from .search import Settings, tuned
 from .shapes import Shapes, shapes_of
@@ -157,8 +157,7 @@ class AutotunedFunction(JitFunction):
         # Compiling measures nothing: what compiles kernels to look at them gets the defaults, and
         # where an argument has none, the author's first configuration.
         named = {**dict(zip(self._names, args)), **kwargs}
-        listed = self.listed(named)
-        first = listed[0].named if listed else {}
+        first = self._default(named).named
         defaults = dict(zip(self._names, self._defaults))
         lacking = {n: v for n, v in first.items() if n not in named and defaults.get(n) is None}
         return self.untuned.compile(*args, **{**lacking, **kwargs})
@@ -198,7 +197,7 @@ class AutotunedFunction(JitFunction):
         configuration = self._known(named, machine)
         if configuration is None:
             if where == "interpreter" or not _is_allowed():
-                configuration = self._default(named, machine)
+                configuration = self._default(named)
             else:
                 configuration = self._search(named, where, machine).winner.configuration
         return self._chosen(configuration)
@@ -226,11 +225,9 @@ class AutotunedFunction(JitFunction):
     def _chosen(self, configuration: Configuration) -> _Chosen:
         if not configuration.controls:
             return _Chosen(self.untuned, configuration, configuration.named)
-        own = self.options.controls
 
         def make() -> JitFunction:
-            held: dict[str, Any] = {**own.changed(), **dict(configuration.controls)}
-            return self.untuned.under(type(own)(**held))
+            return self.untuned.under(configuration.over(self.options.controls))
 
         key = Configuration((), configuration.controls)
         return _Chosen(self._under.made(key, make), configuration, configuration.named)
@@ -266,7 +263,8 @@ class AutotunedFunction(JitFunction):
     def _place(self, machine: Machine) -> Place:
         return Place.of(self.__name__, self.source.text, machine)
 
-    def _default(self, named: Mapping[str, Any], machine: Machine) -> Configuration:
+    def _default(self, named: Mapping[str, Any]) -> Configuration:
+        """Return the author's first configuration for a call; an empty one where none is listed."""
         listed = self.listed(named)
         return listed[0] if listed else Configuration()
 
@@ -279,18 +277,17 @@ class AutotunedFunction(JitFunction):
 
     def _shapes(self, named: Mapping[str, Any]) -> Shapes:
         """Return the shapes of a call, from the kernel with its default configuration."""
-        listed = self.listed(named)
-        values = {**named, **(listed[0].named if listed else {})}
-        kernel = self._kernel(values)
+        kernel = self._default_kernel(named)
         symbols = _symbols(kernel.traced, self._specs(named))
         static = {n: v for n, v in named.items() if n not in self._scalars}
         return shapes_of(kernel.traced, static, symbols, self.wishes.ignored)
 
     def _extents(self, named: Mapping[str, Any]) -> dict[str, int]:
         """Return the extents of a call that are known at launch."""
-        listed = self.listed(named)
-        kernel = self._kernel({**named, **(listed[0].named if listed else {})})
-        return _symbols(kernel.traced, self._specs(named))
+        return _symbols(self._default_kernel(named).traced, self._specs(named))
+
+    def _default_kernel(self, named: Mapping[str, Any]) -> Kernel:
+        return self._kernel({**named, **self._default(named).named})
 
     def _kernel(self, values: Mapping[str, Any]) -> Kernel:
         """Return the traced kernel of a call, extents that are known at launch left open."""
@@ -467,10 +464,9 @@ def autotune(
     from the certainty of the result.
     """
     del warmup, rep, supply_type, cache_input_tensors
-    settings = Settings()
     limit = seconds if seconds is not None else timeout
     settings = Settings(
-        timed=settings.timed if timed is None else timed,
+        timed=MOST_TIMED if timed is None else timed,
         seconds=math.inf if limit is None else limit,
     )
     own: Any = manual_check_prog

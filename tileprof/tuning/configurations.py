@@ -51,7 +51,11 @@ class Configuration:
     @property
     def lowering(self) -> Controls:
         """Lowering controls."""
-        held: dict[str, Any] = dict(self.controls)
+        return self.over(Controls())
+
+    def over(self, own: Controls) -> Controls:
+        """Return lowering controls of an author with these in their place."""
+        held: dict[str, Any] = {**own.changed(), **dict(self.controls)}
         return Controls(**held)
 
     def replaced(self, name: str, value: Value) -> Configuration:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import repeat
 
 from tileprof import ir
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
@@ -46,9 +47,7 @@ def facts_of(
     kernel = ir.plain_kernel(program.kernel)
     reader = _Reader(kernel, lowered)
     launches = []
-    specs: tuple[LaunchSpec | None, ...] = (None,) * 64
-    if lowered is not None:
-        specs = lowered.source.launches
+    specs: Iterable[LaunchSpec | None] = lowered.source.launches if lowered else repeat(None)
     for launch, spec in zip(kernel.named("launch"), specs):
         made = reader.launch(launch, spec, tuple(running))
         if compiled and lowered is not None and spec is not None:
@@ -179,10 +178,7 @@ class _Reader:
             match op.name:
                 case "for" | "while":
                     self._loop(op, times, found)
-                case "if":
-                    for block in op.blocks:
-                        part = self._body(block.ops, times, found, part)
-                case "scope":
+                case "if" | "scope":
                     for block in op.blocks:
                         part = self._body(block.ops, times, found, part)
                 case _:

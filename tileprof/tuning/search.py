@@ -18,6 +18,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,7 +48,7 @@ from .numbers import (
 from .outcomes import Measured, Outcome, Seconds
 from .ruled_out import RuledOut
 from .space import Space
-from .table import Known, Table
+from .table import Table
 from .timing import compared, prepared
 from .trials import Order, Refused, Trial
 from .workers import Workers
@@ -162,7 +163,7 @@ class _Search:
     ) -> None:
         self._subject, self._settings, self._workers = subject, settings, workers
         self._space, self._machine = subject.space, subject.machine
-        self._around, self._clock = around, clock
+        self._around, self._clock = around or (lambda _: nullcontext()), clock
         self._table = Table(subject.space)
         self._ruled = RuledOut(self._space)
         self._notes: list[str] = []
@@ -238,7 +239,7 @@ class _Search:
                 continue
             made = self._traced(configuration)
             if isinstance(made, Refused):
-                known.refused, known.verdict = made, "refused"
+                known.refuse(made)
                 continue
             orders.append((configuration, self._order(configuration, made, compiled=False)))
         for (configuration, _), trial in zip(
@@ -264,14 +265,13 @@ class _Search:
         known = self._table[configuration]
         known.trial = trial
         if trial.refused is not None:
-            known.refused, known.verdict, known.estimate = trial.refused, "refused", None
+            known.refuse(trial.refused)
             self._ruled.learn(configuration, trial.refused.resource)
             return
         assert trial.facts is not None
         known.estimate = estimate(trial.facts, self._machine)
         if not math.isfinite(known.estimate.ns):
-            refused = Refused("no block of it fits into a multiprocessor", "")
-            known.refused, known.verdict, known.estimate = refused, "refused", None
+            known.refuse(Refused("no block of it fits into a multiprocessor", ""))
         elif trial.facts.spilled >= LEAST_SPILL:
             known.verdict = "spills"
             self._ruled.learn(configuration, "registers")
@@ -326,7 +326,9 @@ class _Search:
                 if chosen is None or (best is not None and self._is_late()):
                     break
                 task.tell(f"timing {chosen}")
-                if self._timed(chosen, best, timer):
+                with self._around(chosen):
+                    is_fastest = self._timed(chosen, best, timer)
+                if is_fastest:
                     best = chosen
                     if not self._space.listed and not self._is_late():
                         # The model may expect nothing around what is in truth the fastest.
@@ -366,14 +368,6 @@ class _Search:
     def _timed(self, chosen: Configuration, best: Configuration | None, timer: Timer) -> bool:
         """Check and time one configuration; return whether it is the fastest now."""
         known = self._table[chosen]
-        if self._around is not None:
-            with self._around(chosen):
-                return self._timed_here(chosen, known, best, timer)
-        return self._timed_here(chosen, known, best, timer)
-
-    def _timed_here(
-        self, chosen: Configuration, known: Known, best: Configuration | None, timer: Timer
-    ) -> bool:
         try:
             ready = self._subject.ready(chosen, known.trial.binary if known.trial else None)
             fault = ready.fault()

@@ -253,7 +253,7 @@ class _Cut:
         # What one launch passes to the next is no caller's business.
         shown = [p for at, p in enumerate(kernel.params) if p.role == "in" or at in traced.returned]
         ops = list(kernel.ops())
-        launches = [op for op in ops if isinstance(op, ir.Launch)]
+        launches = kernel.launches()
         loops = [op for op in ops if isinstance(op, ir.For) and op.num_stages]
         buffers = [op for op in ops if isinstance(op, ir.Alloc)]
         sizes = [op.grid for op in launches]

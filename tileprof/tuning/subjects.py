@@ -22,6 +22,7 @@ from tileprof.lang.trace import Traced
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.device import written_params
 from tileprof.runtime.selection import device as on_device
+from tileprof.runtime.selection import gpu_number
 
 from .configurations import Configuration
 from .machine import Gpu, Machine, gpu, processor
@@ -113,8 +114,7 @@ class KernelSubject:
         """Return the function under the controls of a configuration, and the author's own."""
         key = Configuration((), configuration.controls)
         if key not in self._under:
-            own = self._function.options.controls
-            controls = type(own)(**{**own.changed(), **dict(configuration.controls)})  # type: ignore[arg-type]
+            controls = configuration.over(self._function.options.controls)
             self._under[key] = self._function.under(controls)
         return self._under[key]
 
@@ -133,7 +133,7 @@ class KernelSubject:
             return False
         from tileprof.runtime.cuda.device import find_device
 
-        return not find_device(int(self.device.partition(":")[2] or 0)).from_ptx
+        return not find_device(gpu_number(self.device)).from_ptx
 
     def ready(self, configuration: Configuration, binary: CudaBinary | None = None) -> ReadyKernel:
         """Make ready on the device, and bind arguments: copies of those that it writes."""
@@ -156,7 +156,7 @@ class KernelSubject:
         if self.device.startswith("cuda"):
             from tileprof.runtime.cuda.device import find_device
 
-            return CudaTimer(find_device(int(self.device.partition(":")[2] or 0)), torch_stream)
+            return CudaTimer(find_device(gpu_number(self.device)), torch_stream)
         return HostTimer()
 
     def fault(self, arguments: Sequence[Any], results: list[Any]) -> str:
@@ -215,7 +215,7 @@ def machine_of(device: str, target: str = "") -> Machine:
     from tileprof.runtime.cuda.device import find_device
     from tileprof.runtime.roofs.keeping import known_roofs
 
-    found = find_device(int(device.partition(":")[2] or 0))
+    found = find_device(gpu_number(device))
     measured = known_roofs(found.number, found.driver)
     roofs = {roof.name: roof.value for roof in measured} if measured else None
     return gpu(found.target, name=found.name, sms=found.sms, roofs=roofs)

@@ -32,6 +32,10 @@ class Known:
     verdict: Verdict = "not-timed"
     reason: str = ""
 
+    def refuse(self, why: Refused) -> None:
+        """Note that it cannot be compiled, or cannot run."""
+        self.refused, self.verdict, self.estimate = why, "refused", None
+
 
 @dataclass(slots=True)
 class Table:

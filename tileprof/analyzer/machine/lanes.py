@@ -25,8 +25,9 @@ import numpy as np
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.machine.lane_arithmetic import WORD, WORK, Lanes, from_halves
+from tileprof.analyzer.machine.repeats import parsed
 from tileprof.analyzer.numbers.machine import LANES_GIVEN, LANES_ROUNDS, LANES_SHARED
-from tileprof.binary.instructions import Instruction, split_operands
+from tileprof.binary.instructions import Instruction
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
 
@@ -40,7 +41,6 @@ _APART = ("ATOM", "LDSM", "LDL", "ELECT", "MATCH", "CALL", "SHFL")
 _NUMBER = re.compile(r"-?0x[0-9a-f]+")
 _PART = re.compile(r"-?0x[0-9a-f]+|U?R(?:\d+|Z)(?:\.\w+)*")
 _PLAIN = re.compile(r"(-|~)?(U?R)(\d+|Z)(?:\.reuse)?(?:\.U32)?")
-_TEXT = re.compile(r"(@!?U?P\w+)?\s*(\S+)\s*(.*)")
 _CONSTANT = re.compile(r"c\[0x\w+\]\[(0x[0-9a-f]+)\]")
 _PREDICATE = re.compile(r"!?U?P[\dT]")
 
@@ -69,7 +69,7 @@ class _Walk:
             "SR_LANEID": lanes % WARP, "SRZ": 0 * lanes,
         }  # fmt: skip
         self.zero, self.same = self.own["SRZ"], np.full_like(lanes, LANES_SHARED)
-        self.code = [_parsed(each.text) for each in code.instructions]
+        self.code = parsed(code)
         self.effects = [effects(each) for each in self.code]
         self.loops = [(to, end) for end, to in targets(code).items() if to <= end]
         self.ends: dict[int, list[int]] = {}
@@ -210,12 +210,6 @@ class _Walk:
             scale = next((int(each[1:]) for each in modifiers if re.match(r"X\d", each)), 1)
             total = (total + held * scale) & WORD
         return total
-
-
-def _parsed(text: str) -> Instruction:
-    found = _TEXT.match(text.strip())
-    assert found is not None
-    return Instruction(0, found[1] or "", found[2], split_operands(found[3].strip()), 0)
 
 
 def _equal(a: Lanes | None, b: Lanes | None) -> bool:

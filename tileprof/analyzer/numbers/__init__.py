@@ -7,6 +7,6 @@ too much or too little, or estimate a gain badly; none makes it fail.  What a de
 `binary/occupancy.py`, and is taken from there.
 
 Numbers that are of one module of the analyzer stand under its name, which begins theirs.  Those of
-single rules are in `numbers.py` of their folders.  `tests/analyzer/test_numbers.py` keeps them
+single rules are in `numbers` of their folders.  `tests/analyzer/test_numbers.py` keeps them
 there.
 """

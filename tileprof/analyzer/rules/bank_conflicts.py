@@ -34,7 +34,7 @@ from tileprof.analyzer.kernel.queues import behind, of_ways, passes_of
 from tileprof.analyzer.kernel.shared_memory import passes_at
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
 from tileprof.analyzer.numbers.shared import BANK_BYTES, COOL, FEWEST_SAMPLES
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.memory import (
     BANK_CONFLICTS_FEWEST,
     BANK_CONFLICTS_LEAST,
     BANK_CONFLICTS_MUCH,

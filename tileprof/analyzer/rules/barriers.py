@@ -55,7 +55,7 @@ from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.needless import needless
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.short_phases import short_phases
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.waiting import (
     BARRIERS_DEALT,
     BARRIERS_MOSTLY,
     BARRIERS_NOTABLE,

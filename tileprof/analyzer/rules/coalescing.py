@@ -45,7 +45,7 @@ from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
 from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.numbers.shared import COOL
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.memory import (
     COALESCING_MUCH,
     COALESCING_OF_PRODUCTS,
     COALESCING_WASTEFUL,

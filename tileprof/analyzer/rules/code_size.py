@@ -31,7 +31,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import targets
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of
 from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.work import (
     CODE_SIZE_AFTER_A_JUMP,
     CODE_SIZE_CYCLES,
     CODE_SIZE_INSTRUCTION,

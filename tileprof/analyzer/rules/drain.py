@@ -52,7 +52,7 @@ from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.analyzer.numbers.shared import COLD, SECTOR
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.waiting import (
     DRAIN_END,
     DRAIN_MEANWHILE,
     DRAIN_NEAR,

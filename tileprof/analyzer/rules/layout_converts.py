@@ -38,7 +38,7 @@ from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.work import (
     LAYOUT_CONVERTS_COMES_BACK,
     LAYOUT_CONVERTS_LEAST_KEPT,
     LAYOUT_CONVERTS_OFTEN,

@@ -21,7 +21,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import changes_layout
-from tileprof.analyzer.rules.numbers import LAYOUT_COPIES_HOT
+from tileprof.analyzer.rules.numbers.memory import LAYOUT_COPIES_HOT
 
 _OF_OPERATIONS = re.compile(r"transpose_?kernel|permute_?kernel", re.IGNORECASE)
 """Names that anybody's kernel may have: a copy only where an operation launches it."""

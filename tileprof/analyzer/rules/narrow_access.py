@@ -69,7 +69,7 @@ from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.numbers.shared import COOL, WIDEST
 from tileprof.analyzer.rules.machine_code.in_gaps import in_gaps
 from tileprof.analyzer.rules.machine_code.short_lives import short_lives
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_FULL,
     NARROW_ACCESS_GAPS,
     NARROW_ACCESS_IN_ORDER,

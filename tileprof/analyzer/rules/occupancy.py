@@ -61,7 +61,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers.kernels import MOST_WARPS
 from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES
 from tileprof.analyzer.rules.machine_code.alone_in_step import alone_in_step
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.blocks import (
     OCCUPANCY_ALIKE,
     OCCUPANCY_FEWEST,
     OCCUPANCY_LEFT,

@@ -41,7 +41,7 @@ from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_til
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.numbers.shared import COLD, COOL, FEWEST_SAMPLES
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.waiting import (
     PIPELINE_DEPTH_BY_HAND,
     PIPELINE_DEPTH_BY_SAMPLES,
     PIPELINE_DEPTH_LEAST_REST,

@@ -22,7 +22,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
-from tileprof.analyzer.rules.numbers import PRECISION_PACES
+from tileprof.analyzer.rules.numbers.work import PRECISION_PACES
 
 _PLAIN = re.compile(
     r"sgemm|ffma|simt.*gemm|gemm_f32f32_|implicit_convolve_sgemm|scudnn"

@@ -41,7 +41,7 @@ from tileprof.analyzer.machine.repeats import Repeated, alike, repetition, repet
 from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.few_products import few_products
 from tileprof.analyzer.rules.machine_code.moved_again import moved_again
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.memory import (
     REDUNDANT_TRAFFIC_OTHERS,
     REDUNDANT_TRAFFIC_SURE,
     REDUNDANT_TRAFFIC_WHOLE,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.rules.numbers import ROOFLINE_NEAR
+from tileprof.analyzer.rules.numbers.work import ROOFLINE_NEAR
 
 
 def find(case: KernelCase) -> Iterator[Draft]:

@@ -35,7 +35,7 @@ from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, sta
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY, SPECIAL_CYCLES
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.work import (
     SLOW_MATH_BUSY,
     SLOW_MATH_FULL,
     SLOW_MATH_NOTABLE,

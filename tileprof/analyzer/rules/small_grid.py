@@ -52,7 +52,7 @@ from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.rules.machine_code.dealt_out import is_dealt_out, left_with_more
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.blocks import (
     SMALL_GRID_BY_EDGES,
     SMALL_GRID_BY_STEPS,
     SMALL_GRID_EMPTY,

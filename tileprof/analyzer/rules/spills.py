@@ -37,7 +37,7 @@ from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
-from tileprof.analyzer.rules.numbers import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
+from tileprof.analyzer.rules.numbers.work import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 
 _LATENCY = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")
@@ -87,17 +87,19 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
 
 def _covers(code: KernelCode) -> bool:
     """Whether loops with spills load from global memory too: those waits are left without."""
-    loops = {loop_around(code, index) for index in spill_places(code)}
-    where = {index for loop in loops if loop for index in loop}
-    return any(index in where for index in code.named("LDG", "LDGSTS"))
+    return not _loops(code).isdisjoint(code.named("LDG", "LDGSTS"))
 
 
 def _serial(code: KernelCode) -> Weights:
     """Waits for products in loops with spills: sums that are stored have to be complete."""
-    loops = {loop_around(code, index) for index in spill_places(code)}
-    where = {index for loop in loops if loop for index in loop}
     waits = code.waiting_for(code.named(*PRODUCTS), _TOGETHER)
-    return np.where(code.rows(where), waits, 0.0)
+    return np.where(code.rows(_loops(code)), waits, 0.0)
+
+
+def _loops(code: KernelCode) -> set[int]:
+    """Return the places of all instructions in loops with spills."""
+    loops = {loop_around(code, index) for index in spill_places(code)}
+    return {index for loop in loops if loop for index in loop}
 
 
 def _exposed(case: KernelCase, code: KernelCode) -> Weights:

@@ -47,7 +47,7 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tile_choice import best_of_others
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.blocks import (
     TAIL_WAVE_HALF,
     TAIL_WAVE_LEAST,
     TAIL_WAVE_REACHED,

@@ -39,7 +39,7 @@ from tileprof.analyzer.machine.issued_products import element_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.analyzer.numbers.kernels import PRODUCT_SAMPLES_REACHED
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, MMA_OF_WGMMA
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.work import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,
     TENSOR_CORES_MOSTLY,

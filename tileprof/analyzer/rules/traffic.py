@@ -39,7 +39,7 @@ from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.launches import has_products
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.numbers.shared import LONGEST_SAVING, MEMORY_REACHED
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.memory import (
     TRAFFIC_BOUND,
     TRAFFIC_FEWER,
     TRAFFIC_FULL,

@@ -41,7 +41,7 @@ from tileprof.analyzer.kernel.threads.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
 from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers.blocks import (
     WASTED_LANES_FEW,
     WASTED_LANES_GUARDED,
     WASTED_LANES_MORE,

@@ -42,7 +42,7 @@ from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.numbers.kernels import PACE_BUSY
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING, SPILLS_COME_BACK
-from tileprof.analyzer.rules.numbers import WGMMA_SERIALISED_FILLING
+from tileprof.analyzer.rules.numbers.waiting import WGMMA_SERIALISED_FILLING
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
 

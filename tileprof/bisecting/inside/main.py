@@ -90,7 +90,13 @@ class _Worker:
         }
 
     def _facts(self) -> dict[str, str]:
-        found = {"Python": sys.version.split()[0], **of_tileprof.facts(), **of_triton.facts()}
+        """Return the versions that are in use, and where the compilers lie."""
+        found = {"Python": sys.version.split()[0]}
+        for name, title in (("tileprof", "tileprof"), ("triton", "Triton")):
+            module = sys.modules.get(name)
+            if module is not None:
+                found[title] = str(getattr(module, "__version__", ""))
+                found[f"{title} file"] = str(module.__file__)
         torch: Any = sys.modules.get("torch")
         if torch is not None:
             found["PyTorch"] = str(torch.__version__)

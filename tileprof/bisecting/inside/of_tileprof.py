@@ -13,7 +13,6 @@ import inspect
 import linecache
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -58,9 +57,7 @@ def cases_of(name: str, found: Any, wanted: Wanted) -> list[Case]:
     kernel = _compiled(found, wanted.values)
     traced = kernel.traced
     function = plain(found)
-    return [
-        _case(traced.name, kernel.options, traced, function, wanted, lambda: _made(kernel, wanted))
-    ]
+    return [_case(kernel.options, traced, function, wanted, lambda: _made(kernel, wanted))]
 
 
 @contextmanager
@@ -125,15 +122,15 @@ def _note(
             raise Refused(f"`{traced.name}` was compiled and not called")
         return call
 
-    cases.append(_case(traced.name, options, traced, function, wanted, made))
+    cases.append(_case(options, traced, function, wanted, made))
 
 
 def _case(
-    name: str, options: Any, traced: Any, function: Any, wanted: Wanted,
+    options: Any, traced: Any, function: Any, wanted: Wanted,
     call: Callable[[], Callable[[], Any]],
 ) -> Case:  # fmt: skip
     held = _Held(options, traced, function, wanted)
-    return Case(name, "tileprof", held.forms, call, held.resumed)
+    return Case(traced.name, "tileprof", held.forms, call, held.resumed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,11 +353,3 @@ def _array(kind: Any, wanted: Wanted, random: Any) -> Any:
         else torch.randint(0, 2, shape, device=wanted.device, generator=generator)
     )
     return made.to(getattr(torch, name))
-
-
-def facts() -> dict[str, str]:
-    """Return the version that is in use, and where it lies; nothing where it was not imported."""
-    module: Any = sys.modules.get("tileprof")
-    if module is None:
-        return {}
-    return {"tileprof": str(getattr(module, "__version__", "")), "tileprof file": module.__file__}

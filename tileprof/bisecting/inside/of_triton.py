@@ -313,11 +313,3 @@ def _without_gpu(target: Any) -> None:
             return kind
 
     runtime.driver.set_active(Driver())
-
-
-def facts() -> dict[str, str]:
-    """Return the version that is in use, and where it lies; nothing where it was not imported."""
-    module: Any = sys.modules.get("triton")
-    if module is None:
-        return {}
-    return {"Triton": str(getattr(module, "__version__", "")), "Triton file": module.__file__}

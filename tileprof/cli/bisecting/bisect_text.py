@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tileprof.bisecting import LEVELS, Change, CommitChange, Difference, Report, Times
+from tileprof.bisecting.comparing import changes_text
 from tileprof.profile.units import format_value
 
 _WORDS = {
@@ -83,9 +84,9 @@ def _told(change: Change, found: Difference) -> Iterator[str]:
     if change.costs:
         yield f"  costs: {', '.join(map(str, change.costs))}"
     if change.launch:
-        yield f"  launch: {_pairs(change.launch)}"
+        yield f"  launch: {changes_text(change.launch)}"
     if change.tools and found.level in ("code", "ptx", "sass", "resources"):
-        yield f"  versions: {_pairs(change.tools)}"
+        yield f"  versions: {changes_text(change.tools)}"
     for each in change.culprits:
         name = "way out" if each.kind == "switch" else "brought by"
         yield f"  {name}: {each.text}"
@@ -104,10 +105,6 @@ def _times(times: Times) -> str:
     ratio = times.ratio
     shown = "" if ratio is None else f", {ratio.value:.3f}× ({ratio.low:.3f}–{ratio.high:.3f})"
     return f"{old} → {new}{shown}"
-
-
-def _pairs(changed: Mapping[str, tuple[str, str]]) -> str:
-    return ", ".join(f"{name} {old} → {new}" for name, (old, new) in changed.items())
 
 
 def _summary(report: Report) -> str:

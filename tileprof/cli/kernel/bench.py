@@ -145,16 +145,17 @@ def _check(args: argparse.Namespace) -> None:
 
 def _measured(args: argparse.Namespace) -> Result:
     from tileprof.bench import Plan, Side, measure, read_gpu, read_gpus
-    from tileprof.bench.doubts import known_before
+    from tileprof.bench.doubts import known_before, load_average
     from tileprof.runtime.cuda.driver import load_driver
     from tileprof.runtime.roofs.keeping import uuid_of
+    from tileprof.runtime.selection import gpu_number
 
     from . import bench_calls
 
     names = [args.function] + ([args.against] if args.against is not None else [])
     # The driver starts after the files are loaded: they may choose what it is to see.
     before = read_gpus()
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    load = load_average()
     # Nothing is drawn on the terminal while times are taken.
     with terminal.progress(), working("") as task:
         task.tell(f"loading {' and '.join(names)}")
@@ -166,7 +167,7 @@ def _measured(args: argparse.Namespace) -> Result:
             task.tell(f"calling {name} for the first time")
             with bench_calls.failures_of([name], [call]):
                 call()
-    gpu = int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
+    gpu = gpu_number(device) if device.startswith("cuda") else _gpu_number()
     on_host = has_kernel and not device.startswith("cuda")
     clock = "host" if args.clock == "auto" and on_host else args.clock
     plan = Plan(args.within, args.seconds, args.graph, args.flush_l2)

@@ -31,6 +31,14 @@ _TITLES: Mapping[Code, str] = {
     "deadlock": "deadlock inside a block",
     "gpu-fault": "a block fails on a GPU",
 }
+_WAYS_OUT: Mapping[Code, str] = {
+    "race-between-blocks": "Give blocks elements of their own, write another tensor than"
+    " you read, or use `T.atomic_add`.",
+    "race-in-block": "Give points elements of their own, or use `T.reduce_sum` or `T.atomic_add`.",
+    "uninitialized-read": "Write it before: `T.clear`, `T.fill`, `T.copy` or an assignment.",
+    "out-of-bounds": "Put the access under a condition, or allocate the buffer for all indices.",
+}
+"""What ends faults that a kernel is written with; those inside blocks are the compiler's too."""
 _VERBS = {"read": "reads", "write": "writes", "atomic": "atomically updates", "wait": "waits"}
 _ACTORS: Mapping[Actor, str] = {
     "thread": "thread",
@@ -96,6 +104,8 @@ def _finding(finding: Finding) -> list[str]:
     if (schedule := finding.schedule) is not None:
         again = f"--target {schedule.target} --seed {schedule.seed} --schedules 1"
         lines.append(f"  again with {again}")
+    if finding.code in _WAYS_OUT:
+        lines.append(f"  {_WAYS_OUT[finding.code]}")
     lines[1:1] = list(dict.fromkeys(excerpts))
     return lines
 

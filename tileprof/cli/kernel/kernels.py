@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import functools
 import importlib.util
 import inspect
 import re
@@ -42,6 +43,7 @@ _IN_PYTHON = re.compile(r"`[\w.]+\.compile\((\w+)=…\)`")
 
 
 _MISSING = "Install the module in this environment, or add its folder to PYTHONPATH."
+_RELATIVE = "Relative imports need an `__init__.py` in the file's folder, which makes it a package."
 _RUNS = 'What runs the kernel belongs under `if __name__ == "__main__":`.'
 
 
@@ -49,16 +51,24 @@ def find(place: str) -> Compilable:
     """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds.  In a file
     that is written for TileLang, `tilelang` means tileprof."""
     file, name = _parted(place, "KERNEL")
-    foreign = is_for_tilelang(file)
-    with tilelang_is_tileprof(file.parent.resolve()) if foreign else contextlib.nullcontext():
+    with _means_tileprof(file):
         members = {key: _as_kernel(value) for key, value in _load(file).items()}
     found: Compilable = _member(file, name, members, is_kernel, "kernel")
     return found
 
 
+def _means_tileprof(file: Path) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which `tilelang` means tileprof, if the file is written for it."""
+    if is_for_tilelang(file):
+        return tilelang_is_tileprof(file.parent.resolve())
+    return contextlib.nullcontext()
+
+
 def _as_kernel(value: Any) -> Any:
-    """Return a plain function that makes a `prim_func` as the kernel factory that it is; anything
-    else as itself."""
+    """Return a plain function that makes a `prim_func` as the kernel factory that it is, also one
+    under `functools.cache`; anything else as itself."""
+    if isinstance(value, functools._lru_cache_wrapper):
+        value = value.__wrapped__
     if not inspect.isfunction(value):
         return value
     from tileprof.lang import jit
@@ -140,12 +150,14 @@ def is_kernel(value: Any) -> TypeGuard[Compilable]:
 def _load(file: Path, name: str = _MODULE) -> Mapping[str, Any]:
     """Run the file as an import does and return what it defines; its output goes to standard
     error."""
+    root, package = _package_of(file.resolve())
+    name = f"{package}.{name}" if package else name
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{file} is not a Python file", hint="Its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
-    # As under `python FILE`: its folder is where its imports are found.
-    sys.path.insert(0, str(file.parent.resolve()))
+    # As under `python FILE`: its folder is where its imports are found; or that of its package.
+    sys.path.insert(0, str(root))
     sys.modules[name] = module
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -158,9 +170,27 @@ def _load(file: Path, name: str = _MODULE) -> Mapping[str, Any]:
         raise KernelError(
             f"the file cannot be imported: {said(error)}",
             location=last_line(error, str(file.absolute())),
-            hint=_MISSING if isinstance(error, ModuleNotFoundError) else _RUNS,
+            hint=_way_out(error),
         ) from None
     return vars(module)
+
+
+def _package_of(file: Path) -> tuple[Path, str]:
+    """Return the folder in which a file's package is found, and the package's dotted name: empty
+    for a file that is in none."""
+    folder, names = file.parent, list[str]()
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(names)
+
+
+def _way_out(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return _MISSING
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return _RELATIVE
+    return _RUNS
 
 
 def _written(error: SyntaxError) -> Location:
@@ -213,8 +243,10 @@ def traced(kernel: Compilable, values: Mapping[str, Any]) -> ir.Kernel:
 def compiled(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
     """Return the traced kernel with these values bound; errors as of `traced`."""
     try:
-        found = _bound(kernel, values)
-        _ = found.traced
+        # Factories may import what they need when they are called.
+        with _means_tileprof(Path(_file_of(kernel))):
+            found = _bound(kernel, values)
+            _ = found.traced
         return found
     except TileprofError as error:
         hint = _IN_PYTHON.sub(r"`--set \1=…`", error.hint)

@@ -30,20 +30,37 @@ COMPARED = (
 
 
 def is_for_tilelang(file: Path) -> bool:
-    """Return whether a file imports TileLang and not tileprof; False for one that Python cannot
-    read."""
+    """Return whether a file, or one of its package that it imports by a relative import, imports
+    TileLang, and none imports tileprof; False for one that Python cannot read."""
+    roots: set[str] = set()
+    seen: set[Path] = set()
+    left = [file]
+    while left:
+        path = left.pop()
+        if path not in seen:
+            seen.add(path)
+            left += _imports(path, roots)
+    return "tilelang" in roots and "tileprof" not in roots
+
+
+def _imports(file: Path, roots: set[str]) -> list[Path]:
+    """Add the packages that a file imports to `roots`; return its own package's files."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         # Python's parser says of text that nests too deeply that memory is short.
-        return False
-    roots: set[str] = set()
+        return []
+    beside: list[Path] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            roots.update(each.name.partition(".")[0] for each in node.names)
+            roots.update(_root(each.name) for each in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            roots.add((node.module or "").partition(".")[0])
-    return "tilelang" in roots and "tileprof" not in roots
+            roots.add(_root(node.module or ""))
+        elif isinstance(node, ast.ImportFrom):
+            folder = file.resolve().parents[node.level - 1]
+            base = folder.joinpath(*(node.module or "").split("."))
+            beside += [base.with_suffix(".py"), *(base / f"{n.name}.py" for n in node.names)]
+    return beside
 
 
 @contextmanager
@@ -95,6 +112,19 @@ class Elsewhere:
         decorates = len(args) == 1 and not kwargs and callable(args[0])
         return args[0] if decorates else Elsewhere(f"{self._name}(…)")
 
+    def __getitem__(self, item: Any) -> Any:
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        """Return itself as the type that annotations write: `JITKernel | None`."""
+        return self
+
+    __ror__ = __or__
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """Return no base classes: a class that inherits from it is a plain one."""
+        return ()
+
     def __repr__(self) -> str:
         return f"<{self._name}, which tileprof does not have>"
 
@@ -116,6 +146,8 @@ class _Module(types.ModuleType):
             self._names = {each: getattr(lang, each) for each in lang.__all__}
         elif _root(name) == "tilelang":
             self._names = {"jit": lang.jit, "compile": lang.compile, "autotune": tileprof.autotune}
+            if name == "tilelang.autotuner":
+                self._names["jit"] = jit_of_tuner
         self.__all__ = list(self._names)
 
     def __getattr__(self, name: str) -> Any:
@@ -123,8 +155,13 @@ class _Module(types.ModuleType):
             raise AttributeError(name)
         if name in self._names:
             return self._names[name]
+        from tileprof.lang.context import active
+
         if (module := sys.modules.get(f"{self.__name__}.{name}")) is not None:
             return module
+        if self.__name__ == "tilelang.language" and active() is not None:
+            # A kernel uses it: the language's error names what is near.
+            return getattr(self._lang, name)
         if _root(self.__name__) == "tilelang":
             if name == "language":
                 return self._lang
@@ -133,6 +170,29 @@ class _Module(types.ModuleType):
             if name in self._lang.__all__:
                 return getattr(self._lang, name)
         return Elsewhere(f"{self.__name__}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function that the module is named after: `tilelang.jit` is both."""
+        return self._names[_last(self.__name__)](*args, **kwargs)
+
+
+_OF_TUNER = (
+    "supply_type", "supply_prog", "ref_prog", "rtol", "atol", "max_mismatched_ratio", "skip_check",
+    "cache_input_tensors", "profiler",
+)  # fmt: skip
+"""Keywords of the `jit` that older versions of TileLang have in `tilelang.autotuner`: they say how
+configurations are timed and checked."""
+
+
+def jit_of_tuner(*args: Any, **options: Any) -> Any:
+    """Apply `tileprof.jit` without the keywords that only a tuner takes."""
+    from tileprof.lang import jit
+
+    return jit(*args, **{name: held for name, held in options.items() if name not in _OF_TUNER})
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _power_of_two(number: int) -> int:

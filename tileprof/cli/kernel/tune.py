@@ -164,18 +164,18 @@ def _tuned(args: argparse.Namespace) -> Outcome:
 def _doubts(device: str) -> tuple[str, ...]:
     """Return why times may be wrong, as sentences: another program is running."""
     from tileprof.bench import read_gpus
-    from tileprof.bench.doubts import known_before
+    from tileprof.bench.doubts import known_before, load_average
     from tileprof.runtime.cuda.driver import load_driver
     from tileprof.runtime.roofs.keeping import uuid_of
+    from tileprof.runtime.selection import gpu_number
 
     if not device:
         return ()
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     gpu = None
     if device.startswith("cuda"):
-        uuid = uuid_of(load_driver(), int(device.partition(":")[2] or 0))
+        uuid = uuid_of(load_driver(), gpu_number(device))
         gpu = read_gpus().get(uuid)
-    held = known_before(gpu, load, os.cpu_count() or 1)
+    held = known_before(gpu, load_average(), os.cpu_count() or 1)
     return tuple(f"doubtful: {each}" for each in held)
 
 

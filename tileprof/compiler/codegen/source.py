@@ -14,6 +14,7 @@ from .buffers import Buffer, Extent
 from .captures import captured
 from .context import Context, Place, aligned
 from .inlining import inlined
+from .narrow_conditions import PRAGMA, has_narrow_conditions
 from .statements import STACK_LIMIT, emit_block, emit_op
 from .types import is_narrow, storage, value_type
 from .writer import Line, Names, Writer
@@ -53,6 +54,7 @@ def emit(kernel: ir.Kernel) -> CppSource:
     entry = unit.entry()
     measured = "measure.h" in unit.headers
     lines = [Line(f"// kernel {kernel.name}")]
+    lines += [Line(t) for t in PRAGMA] if has_narrow_conditions(kernel) else []
     lines += [Line(t) for t in c_struct().splitlines()] if measured else []
     headers = tuple(h for h in _HEADERS if h in unit.headers)
     lines += [Line(f'#include "{h}"') for h in headers]

@@ -24,7 +24,7 @@ _NAMED = re.compile(r"\btp_barrier\((\d+),")
 def check_launches(kernel: ir.Kernel, source: CudaSource, lowering: Lowering) -> None:
     """KernelError for a launch that cannot run, or whose products do not fit into registers."""
     named = 1 + max((int(n) for n in _NAMED.findall(source.text)), default=0)
-    launches = [op for op in kernel.body.ops if isinstance(op, ir.Launch)]
+    launches = kernel.launches()
     for launch, spec in zip(launches, source.launches, strict=True):
         barriers = max(named, named_barriers(launch))
         check(spec, lowering.target, location=launch.span, barriers=barriers)

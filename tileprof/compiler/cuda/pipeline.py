@@ -34,6 +34,7 @@ from .passes.masks import narrow_masks
 from .passes.memory import plan_memory
 from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
+from .passes.outer_views import move_views_inside
 from .passes.overlap.overlap import overlap
 from .passes.own_tiles import keep_own
 from .passes.peel.peel import peel
@@ -64,6 +65,8 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    # Before all that looks for what a launch reads: from here on, it has its own views.
+    Pass("outer_views", move_views_inside),
     # Before what counts exponentials and before any op is copied.
     Pass("exponentials", speed_exponentials),
     # Before instructions are chosen, which depends on whether a loop always runs.

@@ -126,7 +126,7 @@ _FLOAT: dict[str, Callable[[Any, Any], Any]] = {
 
 def _float_binary(kind: str, a: float, b: float, dtype: ir.DType) -> float | None:
     function = _FLOAT.get(kind)
-    # Which zero is the lesser one is not defined.
+    # NumPy may take either of two zeros.
     if function is None or (kind in ("min", "max") and a == b):
         return None
     return _computed(function, dtype, a, b)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.errors import ProfileFileError
+from tileprof.instrument.state_table import path_of
 
 Role = Literal["block", "producer", "consumer"]
 Floats = NDArray[np.float64]
@@ -192,13 +193,9 @@ class SampleTotals:
 def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
     """Return (sites + 1, states): 1 where a state lies in a site; the last row: outside of all."""
     found = np.zeros((len(sites) + 1, len(states)))
+    parents = [site.parent for site in sites]
     for number, state in enumerate(states):
-        if state.site < 0:
-            found[-1, number] = 1
-        at: int | None = state.site
-        while at is not None and at >= 0:
-            found[at, number] = 1
-            at = sites[at].parent
+        found[path_of(state.site, parents) or -1, number] = 1
     return found
 
 

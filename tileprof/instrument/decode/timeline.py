@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.instrument.slots import Slots
+from tileprof.instrument.state_table import path_of
 
 from .blocks import blocks_of
 from .clocks import cycles_of, launch_clocks
@@ -111,13 +112,8 @@ def _since_block(begin: NDArray[np.uint64], block: Ints) -> Floats:
 def _visits(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Flags:
     """Return (states): whether their innermost site is visited anew."""
     parents = {site.id: site.parent for site in sites}
-    depths: dict[int | None, int] = {None: 0, -1: 0}
-    for site in sites:
-        depth, at = 1, site.parent
-        while at is not None:
-            depth, at = depth + 1, parents[at]
-        depths[site.id] = depth
-    return np.array([state.fresh < depths[state.site] for state in states], np.bool_)
+    depths = (len(path_of(state.site, parents)) for state in states)
+    return np.array([s.fresh < depth for s, depth in zip(states, depths)], np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,12 +159,7 @@ def _paths(sites: Sequence[ir.Site]) -> Ints:
     """(sites + 1, depth): the sites around each and itself, outermost first, then -1; the last row,
     that of site -1, has none."""
     parents = {site.id: site.parent for site in sites}
-    paths: dict[int, list[int]] = {}
-    for site in sites:
-        path, at = [site.id], site.parent
-        while at is not None:
-            path, at = [at, *path], parents[at]
-        paths[site.id] = path
+    paths = {site.id: path_of(site.id, parents) for site in sites}
     depth = max(map(len, paths.values()), default=1)
     made = np.full((max(paths, default=-1) + 2, depth), -1, np.int64)
     for number, path in paths.items():

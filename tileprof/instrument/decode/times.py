@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from .mark_costs import MarkCosts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+_Node = TypeVar("_Node", bound=Hashable)
 Counted = tuple[tuple[Ints, Ints], ...]
 """Counts of times of one path: places of `buckets` and how many are there, in several parts."""
 
@@ -125,7 +127,7 @@ class SiteTimes:
             for depth in range(1, len(each.path)):
                 rows.setdefault(each.path[:depth], [])
             rows.setdefault(each.path, []).append(each)
-        ordered = _depth_first(list(rows))
+        ordered = depth_first({path: path[:-1] for path in rows}, ())
         made = [combine(rows[path]) if rows[path] else _unvisited(path) for path in ordered]
         count, total, least, most, blocks, block_least, block_most = _columns(made)
         return cls(
@@ -144,7 +146,7 @@ class SiteTimes:
         if len(parts) == 1:
             return parts[0]
         found = [part.paths() for part in parts]
-        ordered = _depth_first(list(dict.fromkeys(path for paths in found for path in paths)))
+        ordered = depth_first({path: path[:-1] for paths in found for path in paths}, ())
         place = {path: at for at, path in enumerate(ordered)}
         rows = [np.array([place[path] for path in paths], np.int64) for paths in found]
         size = len(ordered)
@@ -182,22 +184,21 @@ class _Rows:
         self.size = size
 
     def sum(self, columns: Sequence[Ints]) -> Ints:
-        made = np.zeros(self.size, np.int64)
-        for row, keep, column in zip(self.rows, self.kept, columns):
-            np.add.at(made, row, column[keep])
-        return made
+        return self._joined(np.add, columns, 0)
 
     def least(self, columns: Sequence[Ints]) -> Ints:
-        made = np.full(self.size, np.iinfo(np.int64).max)
-        for row, keep, column in zip(self.rows, self.kept, columns):
-            np.minimum.at(made, row, column[keep])
-        made[made == np.iinfo(np.int64).max] = 0
-        return made
+        none = np.iinfo(np.int64).max
+        made = self._joined(np.minimum, columns, none)
+        return np.where(made == none, 0, made)
 
     def most(self, columns: Sequence[Ints]) -> Ints:
-        made = np.zeros(self.size, np.int64)
+        return self._joined(np.maximum, columns, 0)
+
+    def _joined(self, join: np.ufunc, columns: Sequence[Ints], none: int) -> Ints:
+        """Return one number for each row; `none` for a row without entries."""
+        made = np.full(self.size, none, np.int64)
         for row, keep, column in zip(self.rows, self.kept, columns):
-            np.maximum.at(made, row, column[keep])
+            join.at(made, row, column[keep])
         return made
 
 
@@ -247,15 +248,17 @@ def _tree(paths: list[tuple[int, ...]]) -> tuple[Ints, Ints]:
     return np.array(parents, np.int64), np.array([path[-1] for path in paths], np.int64)
 
 
-def _depth_first(paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return children after their parent, siblings in the order first seen."""
-    children: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-    for path in paths:
-        children.setdefault(path[:-1], []).append(path)
-    found: list[tuple[int, ...]] = []
-    todo = children.get((), [])[::-1]
+def depth_first(parents: Mapping[_Node, _Node], root: _Node) -> list[_Node]:
+    """Return the nodes below a root, each after its parent and before the next one beside that.
+
+    parents: the parent of each node; siblings are in the order of its keys.
+    """
+    children: dict[_Node, list[_Node]] = {}
+    for node, parent in parents.items():
+        children.setdefault(parent, []).append(node)
+    found: list[_Node] = []
+    todo = children.get(root, [])[::-1]
     while todo:
-        path = todo.pop()
-        found.append(path)
-        todo += children.get(path, [])[::-1]
+        found.append(node := todo.pop())
+        todo += children.get(node, [])[::-1]
     return found

@@ -28,7 +28,7 @@ from .blocks import Groups
 from .buckets import PLACES, Histograms, place_of
 from .clocks import cycles_of, launch_clocks
 from .mark_costs import MarkCosts
-from .times import Floats, Ints, SiteTimes
+from .times import Floats, Ints, SiteTimes, depth_first
 
 Flags = NDArray[np.bool_]
 
@@ -121,7 +121,8 @@ class _Totals:
             self.add(*map(np.concatenate, zip(*self.waiting)))
         places = self.places.reshape(-1, PLACES)
         visits = places.sum(1)[:-1] + self.partial
-        shown = np.array([at for at in _tree_order(table.parents) if visits[at]], np.int64)
+        ordered = depth_first(dict(enumerate(table.parents.tolist())), -1)
+        shown = np.array([at for at in ordered if visits[at]], np.int64)
         place = np.full(len(visits) + 1, -1)
         place[shown] = np.arange(len(shown))
         time = np.maximum(self.time @ table.inside, 0)[:, shown]
@@ -156,19 +157,6 @@ class _Totals:
 
 def _whole(values: Floats) -> Ints:
     return np.rint(np.maximum(values, 0)).astype(np.int64)
-
-
-def _tree_order(parents: Ints) -> list[int]:
-    """Return all sites, each after the one around it and before the next beside that one."""
-    children: dict[int, list[int]] = {}
-    for at, parent in enumerate(parents.tolist()):
-        children.setdefault(parent, []).append(at)
-    found: list[int] = []
-    todo = children.get(-1, [])[::-1]
-    while todo:
-        found.append(at := todo.pop())
-        todo += children.get(at, [])[::-1]
-    return found
 
 
 class _Piece:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 from tileprof.errors import Location
+from tileprof.instrument.state_table import path_of
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.kernel import SiteKind
 
@@ -46,6 +47,7 @@ class Regions:
 
     def __init__(self, kernel: ir.Kernel, launch: ir.Launch, mode: Mode) -> None:
         self._sites = kernel.sites
+        self._parents = [site.parent for site in kernel.sites]
         self._by_steps = mode != "scopes"
         self._by_kind = mode == "stages"
         self._steps = Steps(launch)
@@ -78,12 +80,7 @@ class Regions:
     def _scopes(self, op: ir.OpBase) -> _Path:
         """Return the scopes around an op in the author's text, outermost first."""
         span = (_guarded_load(op) or op).span
-        at = span.scope if span is not None else None
-        path: list[int] = []
-        while at is not None:
-            path.append(at)
-            at = self._sites[at].parent
-        return tuple(reversed(path))
+        return tuple(path_of(span.scope if span is not None else None, self._parents))
 
     def _scoped(self, ops: Sequence[ir.OpBase], around: _Path) -> list[Item]:
         """Return ops with those of each scope inside of `around` as a region."""

@@ -33,7 +33,7 @@ class _PlainForms(ast.NodeTransformer):
         self._loops = 0
 
     def visit(self, node: ast.AST) -> Any:
-        """Visit statements: expressions hold none, and may be deep."""
+        """Visit statements; expressions hold none, and may be nested deeply."""
         return node if isinstance(node, ast.expr) else super().visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
@@ -102,7 +102,7 @@ class _PlainForms(ast.NodeTransformer):
         """Replace `T.loop_break()`."""
         if self._loops and _is_call(node.value, "loop_break") and not node.value.args:
             return ast.copy_location(ast.Break(), node)
-        return self.generic_visit(node)
+        return node
 
 
 def _is_part(node: ast.stmt, name: str) -> TypeGuard[ast.With]:

@@ -221,9 +221,9 @@ class ControlRewriter(NameRewriter):
         return self._choice(node, node.test, node.body, node.orelse)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """`T.if_then_else` computes only the value that is wanted."""
+        """`T.if_then_else` and `T.Select` compute only the value that is wanted."""
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if name == "if_then_else" and len(node.args) == 3 and not node.keywords:
+        if name in ("if_then_else", "Select") and len(node.args) == 3 and not node.keywords:
             return self._choice(node, *node.args)
         return self.generic_visit(node)
 

@@ -17,7 +17,7 @@ from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
 from tileprof.lang.static import is_number
 from tileprof.lang.trace import Retrace, Tracer
-from tileprof.lang.values import Deferred, Expr, Placeholder, Poison, Scalar, Symbol, Var
+from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Scalar, Symbol, Var
 
 _MISSING: Any = object()
 _MAX_STATIC_LOOPS = 100_000
@@ -72,9 +72,14 @@ class Adoption:
         return self.taken
 
     def same(self, names: dict[str, Any]) -> None:
-        """An error where the body bound a name that is no number to another object."""
+        """An error where the body bound a name that is no number to another object.
+
+        A tensor whose name the body takes for a number is the tensor again in each iteration: as a
+        number it could not be used the way that it is.
+        """
         for name, before in self.kept.items():
-            if names.get(name) is not before:
+            now = names.get(name)
+            if now is not before and not (isinstance(before, Buffer) and isinstance(now, Scalar)):
                 self.tracer.fail(
                     UnsupportedPython,
                     f"`{name}` stands for another object in each iteration of this loop",

@@ -16,8 +16,8 @@ __all__ = [
     "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "async_copy",
     "barrier_arrive", "barrier_wait", "cp_async_barrier_noinc", "dec_max_nreg",
     "fence_proxy_async", "inc_max_nreg", "mbarrier_arrive", "mbarrier_wait_parity",
-    "named_barrier_arrive", "set_max_nreg", "tma_copy", "wait_wgmma", "warpgroup_fence_operand",
-    "wgmma_gemm", "ws",
+    "named_barrier_arrive", "ptx_commit_group", "ptx_wait_group", "set_max_nreg", "tma_copy",
+    "wait_wgmma", "warpgroup_fence_operand", "wgmma_gemm", "ws",
 ]  # fmt: skip
 
 _GROUP = 128
@@ -101,6 +101,7 @@ def async_copy(
     *,
     coalesced_width: int | None = None,
     annotations: dict[str, Any] | None = None,
+    loop_layout: Any = None,
 ) -> None:
     """Copy as `copy` does, by cp.async where that is possible; the tile is there at once.
 
@@ -109,7 +110,18 @@ def async_copy(
     copy(
         src, dst,
         coalesced_width=coalesced_width, prefer_instruction="cp_async", annotations=annotations,
+        loop_layout=loop_layout,
     )  # fmt: skip
+
+
+def ptx_commit_group() -> None:
+    """Do nothing: the compiler says which asynchronous copies it waits for together."""
+    current().need_launch("`T.ptx_commit_group`")
+
+
+def ptx_wait_group(num: Any) -> None:
+    """Do nothing: the compiler waits for copies where what they bring is used."""
+    current().need_launch("`T.ptx_wait_group`")
 
 
 def cp_async_barrier_noinc(mbarrier: Any) -> None:

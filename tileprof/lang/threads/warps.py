@@ -10,11 +10,30 @@ from tileprof.lang.scalar_math import all_of, cast, if_then_else, max, min
 from tileprof.lang.spans import here
 
 __all__ = [
-    "all_sync", "any_sync", "ballot", "ballot_sync", "get_lane_idx", "get_warp_group_idx",
-    "get_warp_idx", "get_warp_idx_sync", "shfl_down", "shfl_sync", "shfl_up", "shfl_xor",
-    "shuffle_elect", "sync_warp", "tvm_warp_shuffle", "tvm_warp_shuffle_down",
-    "tvm_warp_shuffle_up", "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max",
-    "warp_reduce_min", "warp_reduce_sum",
+    "all_sync",
+    "any_sync",
+    "ballot",
+    "ballot_sync",
+    "check_mask",
+    "get_lane_idx",
+    "get_warp_group_idx",
+    "get_warp_idx",
+    "get_warp_idx_sync",
+    "match_any_sync",
+    "shfl_down",
+    "shfl_sync",
+    "shfl_up",
+    "shfl_xor",
+    "shuffle_elect",
+    "sync_warp",
+    "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down",
+    "tvm_warp_shuffle_up",
+    "warp_reduce_bitand",
+    "warp_reduce_bitor",
+    "warp_reduce_max",
+    "warp_reduce_min",
+    "warp_reduce_sum",
 ]  # fmt: skip
 
 _WARP = 32
@@ -69,7 +88,7 @@ def _width(width: Any, name: str) -> int:
     return found
 
 
-def _check_mask(mask: Any, name: str) -> None:
+def check_mask(mask: Any, name: str) -> None:
     """Error for a mask that leaves threads out: which ones take part follows from the branches."""
     found = current().static(getattr(mask, "value", mask) if isinstance(mask, int) else mask)
     if found is None or found & _ALL != _ALL:
@@ -83,7 +102,7 @@ def _check_mask(mask: Any, name: str) -> None:
 def shfl_sync(value: Any, srcLane: Any, width: Any = _WARP, mask: Any = _ALL) -> Any:
     """Return the value of the thread `srcLane` of each group of `width` neighbours."""
     size = _width(width, "shfl_sync")
-    _check_mask(mask, "shfl_sync")
+    check_mask(mask, "shfl_sync")
     return current().shuffle(
         value, lambda me: me - me % size + cast(srcLane, "int32") % size, "`T.shfl_sync`"
     )
@@ -93,7 +112,7 @@ def shfl_xor(value: Any, delta: Any, width: Any = _WARP, mask: Any = _ALL) -> An
     """Return the value of the thread whose number differs in the bits of `delta`; a thread whose
     partner is in a later group of `width` keeps its own."""
     size = _width(width, "shfl_xor")
-    _check_mask(mask, "shfl_xor")
+    check_mask(mask, "shfl_xor")
 
     def source(me: Any) -> Any:
         lane = me % _WARP
@@ -108,7 +127,7 @@ def shfl_up(value: Any, delta: Any, width: Any = _WARP, mask: Any = _ALL) -> Any
     """Return the value of the thread `delta` places before, in its group of `width`; the first ones
     keep their own."""
     size = _width(width, "shfl_up")
-    _check_mask(mask, "shfl_up")
+    check_mask(mask, "shfl_up")
     return current().shuffle(
         value,
         lambda me: if_then_else(me % size >= delta, me - delta, me),
@@ -120,7 +139,7 @@ def shfl_down(value: Any, delta: Any, width: Any = _WARP, mask: Any = _ALL) -> A
     """Return the value of the thread `delta` places behind, in its group of `width`; the last ones
     keep their own."""
     size = _width(width, "shfl_down")
-    _check_mask(mask, "shfl_down")
+    check_mask(mask, "shfl_down")
     return current().shuffle(
         value,
         lambda me: if_then_else(me % size + delta < size, me + delta, me),
@@ -176,21 +195,27 @@ def warp_reduce_bitor(value: Any) -> Any:
 
 def any_sync(predicate: Any, mask: Any = _ALL) -> Any:
     """Return 1 where a condition holds for any thread of a warp, else 0."""
-    _check_mask(mask, "any_sync")
+    check_mask(mask, "any_sync")
     return warp_reduce_bitor(if_then_else(_holds(predicate), cast(1, "int32"), cast(0, "int32")))
 
 
 def all_sync(predicate: Any, mask: Any = _ALL) -> Any:
     """Return 1 where a condition holds for all threads of a warp, else 0."""
-    _check_mask(mask, "all_sync")
+    check_mask(mask, "all_sync")
     return warp_reduce_bitand(if_then_else(_holds(predicate), cast(1, "int32"), cast(0, "int32")))
 
 
 def ballot_sync(predicate: Any, mask: Any = _ALL) -> Any:
     """Return the threads of a warp for which a condition holds, a bit of a uint64 for each."""
-    _check_mask(mask, "ballot_sync")
+    check_mask(mask, "ballot_sync")
     bit = cast(1, "uint64") << cast(get_lane_idx(), "uint64")
     return warp_reduce_bitor(if_then_else(_holds(predicate), bit, cast(0, "uint64")))
+
+
+def match_any_sync(value: Any, mask: Any = _ALL) -> Any:
+    """Return the threads of a warp that have the same value, a bit of a uint32 for each."""
+    check_mask(mask, "match_any_sync")
+    return current().same_in_warp(value)
 
 
 def ballot(predicate: Any) -> Any:

@@ -42,6 +42,10 @@ class Control(Reducers):
     _nested_loops: set[ir.For]
     """Loops of `T.parallel` inside of a loop over points."""
 
+    def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
+        """Return a tensor for what one launch leaves to the next."""
+        raise NotImplementedError
+
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
         """The blocks of a grid."""
@@ -69,8 +73,13 @@ class Control(Reducers):
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
-        finished = self.finished(region.block)
-        for body in parts(finished, self._refuse_part):
+
+        def workspace(shape: Sequence[int], kind: ir.DType, name: str) -> ir.Value:
+            made = self.alloc_global((*grid, *shape), kind).value
+            self.name(made, name)
+            return made
+
+        for body in parts(self.finished(region.block), self._refuse_part, workspace):
             self.emit(ir.Launch(extents, self.work_shape or threads, body, hints), span)
 
     def finished(self, body: ir.Block) -> ir.Block:

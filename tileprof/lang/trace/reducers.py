@@ -12,8 +12,10 @@ So a reducer is known to the tracing alone, and combined as the compiler combine
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from types import CodeType
 from typing import Any
 
@@ -21,6 +23,7 @@ from tileprof import ir
 from tileprof.errors import DTypeError, KernelError, ShapeError
 from tileprof.ir.scalar import BinaryKind
 from tileprof.ir.tile import ReduceKind
+from tileprof.ir.types import index as index_type
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
 from tileprof.lang.static import range_of
@@ -35,6 +38,11 @@ KINDS: dict[ReduceKind, BinaryKind] = {
 """Scalar operation that combines two values, by the name of the reduction."""
 
 
+_MOST_CHOICES = 16
+"""Elements of a reducer between which a point may choose by an index that it computes: the tile of
+contributions has as many times the elements of the loop."""
+
+
 @dataclass(eq=False)
 class _Part:
     """A tile with the contributions of one update, or of several under conditions."""
@@ -45,6 +53,8 @@ class _Part:
     alloc: ir.Alloc
     at: list[ir.Value]
     """The indices of a point's element: those of the reducer first."""
+    chosen: list[int]
+    """Dimensions of the reducer whose index a point computes: the tile has all of them for it."""
     starts: bool = False
     """Whether points combine with what the tile holds, which is then set before the loop."""
 
@@ -179,38 +189,46 @@ class Reducers(Tiles):
         )
         if part is None:
             part = self._part(buffer, indices, region, loop)
-        if direct:
-            self.emit(ir.Store(held.value, part.alloc.result, part.at))
-            return
-        part.starts = True
-        before = self.result(ir.Load(part.alloc.result, part.at))
-        after = self.result(ir.Binary(kind, before.value, held.value))
-        self.emit(ir.Store(after.value, part.alloc.result, part.at))
+        part.starts |= not direct
+        choices = [range(part.alloc.shape[dim]) for dim in part.chosen]
+        for numbers in product(*choices):
+            at, mine = list(part.at), held
+            for dim, number in zip(part.chosen, numbers):
+                at[dim] = self.constant(number, index_type).value
+                here = self.compare("eq", Expr(indices[dim], self.regions[-1]), number)
+                nothing = neutral(self.reducers[buffer.value], dtype)
+                mine = self.select(here, mine, self.cast(nothing, dtype))
+            if not direct:
+                before = self.result(ir.Load(part.alloc.result, at))
+                mine = self.result(ir.Binary(kind, before.value, mine.value))
+            self.emit(ir.Store(mine.value, part.alloc.result, at))
 
     def _part(self, buffer: Buffer, indices: list[ir.Value], region: Region, loop: Loop) -> _Part:
         variables = region.block.args
         extents = self.sizes(loop.stop)
-        shape, at = [], []
+        shape, chosen = list(buffer.type.static_shape), []
         for dim, index in enumerate(indices):
-            whole = buffer.type.static_shape[dim]
             extent = extents[variables.index(index)] if index in variables else 1
-            if extent != whole or indices.count(index) > 1:
-                self.fail(
-                    ShapeError,
-                    f"index {dim} of the reducer `{buffer.name}` does not go over its {whole} "
-                    "elements",
-                    "In `T.Parallel`, each index of a reducer is a variable of the loop, over the "
-                    "whole dimension; in a dimension of one element it is 0.",
-                )
-            shape.append(extent)
-            at.append(index)
-        rest = [v for v in variables if v not in indices]
+            if extent != shape[dim] or indices.index(index) < dim:
+                chosen.append(dim)
+        if (choices := math.prod(shape[dim] for dim in chosen)) > _MOST_CHOICES:
+            self.fail(
+                ShapeError,
+                f"index {chosen[0]} of the reducer `{buffer.name}` does not go over its "
+                f"{shape[chosen[0]]} elements",
+                "In `T.Parallel`, each index of a reducer is a variable of the loop, over the "
+                "whole dimension; in a dimension of one element it is 0.  An index that a point "
+                f"computes chooses between {_MOST_CHOICES} elements at most, and here between "
+                f"{choices}: use `T.atomic_add` on shared memory.",
+            )
+        at = list(indices)
+        rest = [v for v in variables if v not in indices or indices.index(v) in chosen]
         shape += [extents[variables.index(v)] for v in rest]
         alloc = ir.Alloc(
             "fragment", tuple(shape), buffer.type.dtype, hint=f"{buffer.name}_part",
             span=self.location(),
         )  # fmt: skip
-        part = _Part(buffer, indices, alloc, [*at, *rest])
+        part = _Part(buffer, indices, alloc, [*at, *rest], chosen)
         self._contributions.append(part)
         return part
 
@@ -271,11 +289,19 @@ def _uncast(value: ir.Value) -> list[Any]:
 
 
 def _same(a: ir.Value, b: ir.Value) -> bool:
-    """Return whether two indices are the same value."""
+    """Return whether two indices are the same value, or computed in the same way of the same."""
     one, other = a.owner, b.owner
+    if a is b or one is None or other is None:
+        return a is b
     if isinstance(one, ir.Constant) and isinstance(other, ir.Constant):
-        return one.value == other.value
-    return a is b
+        return one.value == other.value and a.dtype == b.dtype
+    return (
+        type(one) is type(other)
+        and isinstance(one, ir.ScalarOp | ir.Load)
+        and a.type == b.type
+        and getattr(one, "kind", None) == getattr(other, "kind", None)
+        and all(map(_same, one.operand_values(), other.operand_values()))
+    )
 
 
 def _fits(part: _Part, buffer: Buffer, indices: list[ir.Value]) -> bool:

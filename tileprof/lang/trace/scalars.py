@@ -164,6 +164,8 @@ class Scalars(Core):
             return Placeholder()
         if kind == "pow" and is_number(right):
             return self._power(left, as_number(right))
+        if shifts_out(kind, self.dtype(left) if isinstance(left, Scalar) else None, right):
+            left = self.cast(left, int32)
         a, b = self.pair(left, right)
         if a.dtype == bool_ and kind not in ("and", "or", "xor"):
             a, b = self._as(a, int32), self._as(b, int32)
@@ -377,6 +379,16 @@ class Scalars(Core):
                 return True
             case _:
                 return False
+
+
+def shifts_out(kind: str, left: ir.DType | None, right: Any) -> bool:
+    """Return whether a number of 8 or 16 bits is shifted to the left by a number known at compile
+    time: the result is an int32, as in TileLang and in C, and keeps the bits that go beyond."""
+    return (
+        kind == "shl" and left is not None and left.is_integer and left.bits < 32 and (
+            is_number(right)
+        )
+    )  # fmt: skip
 
 
 def literal_type(number: Number, like: ir.DType | None) -> ir.DType:

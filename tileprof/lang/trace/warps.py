@@ -10,6 +10,7 @@ from typing import Any
 from tileprof import ir
 from tileprof.errors import KernelError
 from tileprof.lang.static import is_number
+from tileprof.lang.values import Expr
 
 from .control import Control
 from .first_iterations import filled_before
@@ -17,6 +18,8 @@ from .threads import barriers, merging
 from .threads.barriers import Barrier, BarrierElement, BarrierUse
 from .threads.slots import run_ahead
 
+_WARP = 32
+"""Threads of a warp."""
 _GROUP = 128
 """Threads of a warp group."""
 
@@ -148,11 +151,31 @@ class Warps(Control):
         self.need_tile_place(what)
         if is_number(value):
             return value
-        held = self.value(value)
         me = self.linear_thread()
-        threads = math.prod(self.block_shape)
-        row = self.emit(ir.Alloc("shared", (threads,), held.dtype, hint="exchanged")).result
-        self.emit(ir.Store(held, row, [self.index(me)]))
+        row = self._shown_to_others(value, me)
         made = self.result(ir.Load(row, [self.index(source(me))]))
         self.epoch += 1
         return made
+
+    def same_in_warp(self, value: Any) -> Any:
+        """Return for each thread which threads of its warp have the value that it has."""
+        self.need_tile_place("`T.match_any_sync`")
+        me = self.linear_thread()
+        held = self.value(value)
+        row = self._shown_to_others(value, me)
+        mask: Any = self.cast(0, ir.dtype("uint32"))
+        for lane in range(_WARP):
+            other = self.result(ir.Load(row, [self.index(me - me % _WARP + lane)]))
+            alike = self.compare("eq", other, Expr(held, self.regions[-1]))
+            bit = self.cast(1 << lane, ir.dtype("uint32"))
+            mask = mask | self.select(alike, bit, self.cast(0, ir.dtype("uint32")))
+        self.epoch += 1
+        return mask
+
+    def _shown_to_others(self, value: Any, me: Any) -> ir.Value:
+        """Return shared memory with an element for each thread, its value."""
+        held = self.value(value)
+        threads = math.prod(self.block_shape)
+        row = self.emit(ir.Alloc("shared", (threads,), held.dtype, hint="exchanged")).result
+        self.emit(ir.Store(held, row, [self.index(me)]))
+        return row

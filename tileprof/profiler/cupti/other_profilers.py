@@ -24,6 +24,7 @@ from typing import Any
 from tileprof.profiler.cupti.shared_objects import mapped_libraries
 from tileprof.profiler.import_watch import when_imported
 from tileprof.profiler.locks import new_lock
+from tileprof.profiler.replaced import Replaced
 
 _Function = Callable[..., Any]
 
@@ -114,7 +115,7 @@ class OtherProfilers:
         self._lock = new_lock()
         self._open: set[Hashable] = set(tracing)
         """Active sources of others' work; whatever they are, there is one gap."""
-        self._replaced: list[tuple[ModuleType, str, Any, Any]] = []
+        self._replaced: list[Replaced] = []
         self._forgotten = False
         self._imports = [
             when_imported("torch.autograd.profiler", self._watch_pytorch),
@@ -127,9 +128,8 @@ class OtherProfilers:
             self._forgotten = True
             for each in self._imports:
                 each.forget()
-            for module, name, original, replacement in reversed(self._replaced):
-                if getattr(module, name, None) is replacement:
-                    setattr(module, name, original)
+            for replaced in reversed(self._replaced):
+                replaced.put_back()
             self._replaced.clear()
 
     def _begin(self, what: Hashable, name: str) -> bool:
@@ -163,8 +163,7 @@ class OtherProfilers:
 
         with self._lock:
             if not self._forgotten:
-                setattr(module, name, replacement)
-                self._replaced.append((module, name, original, replacement))
+                self._replaced.append(Replaced(module, name, original, replacement))
 
     def _watch_pytorch(self, module: ModuleType) -> None:
         def begin(original: _Function, *arguments: Any, **named: Any) -> Any:

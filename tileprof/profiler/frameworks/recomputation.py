@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from tileprof.profiler.import_watch import when_imported
+from tileprof.profiler.replaced import Replaced
 
 _HOOK = "_recomputation_hook"
 """PyTorch's context manager around what `checkpoint(use_reentrant=False)` runs again, as of PyTorch
@@ -23,25 +24,21 @@ class Recomputation:
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        self._module: ModuleType | None = None
-        self._theirs: Any = None
-        self._ours: Any = None
+        self._replaced: Replaced | None = None
         self._watch = when_imported("torch.utils.checkpoint", self._replace)
 
     def stop(self) -> None:
         """Put back what was there, unless somebody has put something else there since."""
         self._watch.forget()
-        if self._module is not None and getattr(self._module, _HOOK, None) is self._ours:
-            setattr(self._module, _HOOK, self._theirs)
+        if self._replaced is not None:
+            self._replaced.put_back()
 
     def _replace(self, module: ModuleType) -> None:
         theirs = getattr(module, _HOOK, None)
         if not isinstance(theirs, type):
             return
         with suppress(TypeError):
-            self._ours = _observed(theirs, self._library)
-            self._module, self._theirs = module, theirs
-            setattr(module, _HOOK, self._ours)
+            self._replaced = Replaced(module, _HOOK, theirs, _observed(theirs, self._library))
 
 
 def _observed(theirs: Any, library: Any) -> type:

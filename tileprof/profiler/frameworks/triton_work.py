@@ -19,6 +19,7 @@ from typing import Any
 
 from tileprof.profiler.frameworks.triton_bytes import Estimate, estimate
 from tileprof.profiler.import_watch import Watch, when_imported
+from tileprof.profiler.replaced import Replaced
 
 _FLOPS = ("flops", "flops8", "flops16", "flops32", "flops64")
 """Names that Triton's tools give to operations, in all or by the bits of an operand."""
@@ -115,9 +116,7 @@ class _Deriving:
 
     def __init__(self) -> None:
         self._estimates: dict[int, tuple[weakref.ref[Any], Estimate | None]] = {}
-        self._owner: Any = None
-        self._wrapper: Any = None
-        self._original: Any = None
+        self._replaced: Replaced | None = None
         self.on = True
         """Whether work is derived."""
         self._watch: Watch = when_imported("triton.compiler.compiler", self._attach)
@@ -130,8 +129,8 @@ class _Deriving:
         self._watch.forget()
         self.on = False
         self._estimates.clear()
-        if self._owner is not None and vars(self._owner).get(_METHOD) is self._wrapper:
-            setattr(self._owner, _METHOD, self._original)
+        if self._replaced is not None:
+            self._replaced.put_back()
 
     def _attach(self, compiler: ModuleType) -> None:
         owner: Any = getattr(compiler, "CompiledKernel", None)
@@ -146,8 +145,7 @@ class _Deriving:
                 self._derive(metadata, given)
             return metadata
 
-        self._owner, self._original, self._wrapper = owner, original, launch_metadata
-        setattr(owner, _METHOD, launch_metadata)
+        self._replaced = Replaced(owner, _METHOD, original, launch_metadata)
 
     def _derive(self, metadata: Any, given: tuple[Any, ...]) -> None:
         """Put flops and bytes of a launch on its metadata, by the arguments of Triton's method.

@@ -19,10 +19,9 @@ import traceback
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, TypeAlias
 
-from tileprof.errors import InternalError, MissingDependencyError, UsageError
+from tileprof.errors import InternalError, MissingDependencyError, UsageError, without_frames
 from tileprof.files import DATABASE
 from tileprof.profiler.endings.finalizing import (
     finalize_each,
@@ -295,16 +294,4 @@ def _hide_ours(error: BaseException) -> None:
             continue
         seen.add(id(each))
         todo += [each.__cause__, each.__context__]
-        each.__traceback__ = _without_ours(each.__traceback__)
-
-
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    kept: list[TracebackType] = []
-    while trace is not None:
-        if not ours(trace.tb_frame.f_code):
-            kept.append(trace)
-        trace = trace.tb_next
-    after: TracebackType | None = None
-    for each in reversed(kept):
-        after = TracebackType(after, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return after
+        each.__traceback__ = without_frames(each.__traceback__, ours)

@@ -53,7 +53,7 @@ class CpuExecutable:
         self._pack = struct.Struct(f"={len(kernel.params) + len(kernel.symbols)}Q").pack
         self._written = written_params(kernel)
         self._grids = ctypes.c_int64 * (3 * max(source.launches, 1))
-        self._axes = next((len(o.grid) for o in kernel.body.ops if isinstance(o, ir.Launch)), 0)
+        self._axes = next((len(each.grid) for each in kernel.launches()), 0)
         self._capacity = _FIRST_CAPACITY
         self._free: list[list[layout.Bytes]] = []
 

@@ -98,7 +98,7 @@ def _where(
     """`block (1, 0), point (i=3)`; '' outside a launch."""
     if block < 0:
         return ""
-    axes = [len(o.grid) for o in kernel.body.ops if isinstance(o, ir.Launch)][launch]
+    axes = len(kernel.launches()[launch].grid)
     indices = []
     for extent in grid[:axes]:
         block, at = divmod(block, extent)

@@ -78,7 +78,7 @@ _STATED = tuple(f.name for f in fields(_Stated))
 def _check(made: CudaBinary, kernel: ir.Kernel) -> None:
     """ValueError where a binary asks for what its kernel does not have."""
     target = find_target(made.target)
-    launches = [op for op in kernel.body.ops if isinstance(op, ir.Launch)]
+    launches = kernel.launches()
     if [len(op.grid) for op in launches] != list(made.axes):
         raise ValueError("its launches are not those of its program")
     results = made.host.kernel.body.ops[-1].values  # type: ignore[attr-defined]

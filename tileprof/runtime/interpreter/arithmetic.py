@@ -45,6 +45,22 @@ def _shift(by: Function) -> Function:
     return shift
 
 
+def _lesser(a: Array, b: Array) -> Array:
+    """The smaller one; the other operand for a NaN, and the zero with a minus."""
+    return _ordered(np.fmin(a, b), a, b, lambda x, y: -(-x + -y))
+
+
+def _greater(a: Array, b: Array) -> Array:
+    """The greater one; the other operand for a NaN, and the zero without a minus."""
+    return _ordered(np.fmax(a, b), a, b, lambda x, y: x + y)
+
+
+def _ordered(made: Array, a: Array, b: Array, zero: Function) -> Array:
+    if not np.issubdtype(np.asarray(made).dtype, np.floating):
+        return made
+    return np.where((a == 0) & (b == 0), zero(a, b), made)
+
+
 BINARY: Mapping[str, Function] = {
     "add": np.add,
     "sub": np.subtract,
@@ -54,9 +70,8 @@ BINARY: Mapping[str, Function] = {
     "floormod": np.remainder,
     "truncdiv": _truncdiv,
     "truncmod": np.fmod,
-    # fmin and fmax give the other operand for a NaN; on integers they are minimum and maximum.
-    "min": np.fmin,
-    "max": np.fmax,
+    "min": _lesser,
+    "max": _greater,
     "pow": np.power,
     "atan2": np.arctan2,
     "copysign": np.copysign,

@@ -8,6 +8,7 @@ is what the change is about; where PyTorch refuses, the program's own form is ke
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -87,50 +88,55 @@ def set_loader_workers(fix: LoaderWorkers, count: Count) -> None:
     """Give workers to data loaders that have none, as many as there are processors at most."""
     workers = min(fix.workers, os.cpu_count() or 1)
 
-    def change(module: Any) -> None:
+    def change(module: Any, given: dict[str, Any]) -> bool:
+        # Each worker would give all elements of a dataset that is only iterated over.
+        iterated = isinstance(given.get("dataset"), module.IterableDataset)
+        if given.get("num_workers", 0) or iterated:
+            return False
+        given.update(num_workers=workers, persistent_workers=True)
+        return True
+
+    _change_loaders(change, count)
+
+
+def _change_loaders(change: Callable[[Any, dict[str, Any]], bool], count: Count) -> None:
+    """Let `change` change the arguments of data loaders, by name, before they are made.
+
+    It is called with `torch.utils.data` and the arguments, and returns whether it changed any.
+    """
+
+    def patch(module: Any) -> None:
         init = module.DataLoader.__init__
         signature = inspect.signature(init)
 
         @functools.wraps(init)
         def changed(self: Any, *args: Any, **kwargs: Any) -> None:
             bound = signature.bind(self, *args, **kwargs)
-            dataset = bound.arguments.get("dataset")
-            # Each worker would give all elements of a dataset that is only iterated over.
-            if bound.arguments.get("num_workers", 0) or isinstance(dataset, module.IterableDataset):
-                init(self, *args, **kwargs)
-                return
-            bound.arguments.update(num_workers=workers, persistent_workers=True)
+            is_changed = change(module, bound.arguments)
             init(*bound.args, **bound.kwargs)
-            count()
+            if is_changed:
+                count()
 
         module.DataLoader.__init__ = changed
 
-    when_imported("torch.utils.data", change)
+    when_imported("torch.utils.data", patch)
 
 
 def set_pinned_memory(count: Count) -> None:
     """Let data loaders give pinned memory, and copies of that to a device return at once."""
 
-    def change_loader(module: Any) -> None:
-        init = module.DataLoader.__init__
-        signature = inspect.signature(init)
-
-        @functools.wraps(init)
-        def changed(self: Any, *args: Any, **kwargs: Any) -> None:
-            bound = signature.bind(self, *args, **kwargs)
-            torch = _torch()
-            if not bound.arguments.get("pin_memory") and torch.cuda.is_available():
-                bound.arguments["pin_memory"] = True
-                count()
-            init(*bound.args, **bound.kwargs)
-
-        module.DataLoader.__init__ = changed
+    def pin(module: Any, given: dict[str, Any]) -> bool:
+        torch: Any = importlib.import_module("torch")
+        if given.get("pin_memory") or not torch.cuda.is_available():
+            return False
+        given["pin_memory"] = True
+        return True
 
     def change_copies(torch: Any) -> None:
         for name in ("to", "cuda"):
             setattr(torch.Tensor, name, _without_wait(getattr(torch.Tensor, name)))
 
-    when_imported("torch.utils.data", change_loader)
+    _change_loaders(pin, count)
     when_imported("torch", change_copies)
 
 
@@ -269,9 +275,3 @@ def _device_of(module: Any) -> str | None:
     """Return the type of device that a module's parameters are on; None without parameters."""
     first = next(module.parameters(), None)
     return None if first is None else str(first.device.type)
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch

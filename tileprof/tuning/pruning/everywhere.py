@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from tileprof.profiler.import_watch import Watch, when_imported
+from tileprof.profiler.replaced import Replaced
 
 from .pruner import TritonPruner, has_pruner
 
@@ -23,17 +24,15 @@ class PrunedEverywhere:
     def __init__(self, keep: int | None = None) -> None:
         self.pruner = TritonPruner(keep)
         self.on = True
-        self._owner: Any = None
-        self._original: Any = None
-        self._wrapper: Any = None
+        self._replaced: Replaced | None = None
         self._watch: Watch = when_imported("triton.runtime.autotuner", self._attach)
 
     def stop(self) -> None:
         """Put Triton's own method back; where somebody has wrapped ours, ours does nothing."""
         self._watch.forget()
         self.on = False
-        if self._owner is not None and vars(self._owner).get(_METHOD) is self._wrapper:
-            setattr(self._owner, _METHOD, self._original)
+        if self._replaced is not None:
+            self._replaced.put_back()
 
     @property
     def sentence(self) -> str:
@@ -60,5 +59,4 @@ class PrunedEverywhere:
                 return configs
             return self.pruner.kept(tuner.fn, list(configs), {**(tuner.nargs or {}), **keywords})
 
-        self._owner, self._original, self._wrapper = owner, original, prune_configs
-        setattr(owner, _METHOD, prune_configs)
+        self._replaced = Replaced(owner, _METHOD, original, prune_configs)

@@ -19,6 +19,10 @@ _LEAST = 0.005
 _REASONS = 3
 """Largest number of reasons of idle time that are named."""
 
+_UNKNOWN_WORK = "what these kernels move is not known"
+_UNMEASURED = "the device's roofs were not measured (`tileprof doctor --roofs`)"
+_HOST = "the peak rates of a CPU are not measured"
+
 Kind: TypeAlias = Literal[
     "floor", "causes", "unexplained", "copies", "communication", "waiting"
 ]  # fmt: skip
@@ -74,15 +78,23 @@ def notes(account: Account) -> Iterator[str]:
     """Yield what is not known of the floors, and where they come from; commands in backquotes."""
     if account.unknown > _LEAST * account.time:
         share = format_percent(account.unknown / account.time)
-        yield (
-            f"{share} % has no floor: what these kernels move is not known, or the device's roofs"
-            " were not measured (`tileprof doctor --roofs`)."
-        )
+        yield f"{share} % has no floor: {_why_without_floor(account)}."
     if account.assumed:
         yield (
             "Floors are by the roofs of another device of this name; `tileprof doctor --roofs`"
             " measures this one."
         )
+
+
+def _why_without_floor(account: Account) -> str:
+    kernels = account.without_floor
+    devices = {each.case.device for each in kernels if each.lacks_roofs}
+    reasons = [] if all(each.lacks_roofs for each in kernels) else [_UNKNOWN_WORK]
+    if devices - {"cpu"}:
+        reasons.append(_UNMEASURED)
+    elif devices:
+        reasons.append(_HOST)
+    return ", or ".join(reasons)
 
 
 def gains(account: Account) -> Iterator[str]:

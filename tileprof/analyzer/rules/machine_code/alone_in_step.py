@@ -26,7 +26,7 @@ from tileprof.analyzer.machine.code import ISSUED, PRODUCTS
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
 from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES, HALFWAY
 from tileprof.analyzer.rules.machine_code.numbers import IN_STEP_WAITING
-from tileprof.analyzer.rules.numbers import OCCUPANCY_SURE
+from tileprof.analyzer.rules.numbers.blocks import OCCUPANCY_SURE
 
 _AUTHOR = (
     "Make room for a second block, which needs {}: a smaller tile, fewer threads, or fewer stages."

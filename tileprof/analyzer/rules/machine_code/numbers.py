@@ -1,6 +1,6 @@
 """Numbers of single rules about machine code: thresholds, and what a change was measured to bring.
 
-They stand as those of `rules/numbers.py` do, which has what rules of several folders share.
+They stand as those of `rules/numbers` do, which has what rules of several folders share.
 """
 
 from __future__ import annotations

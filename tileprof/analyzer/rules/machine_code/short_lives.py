@@ -23,7 +23,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loops_of
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, WIDEST
 from tileprof.analyzer.rules.machine_code.numbers import SHORT_LIVES_REACHED
-from tileprof.analyzer.rules.numbers import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
+from tileprof.analyzer.rules.numbers.blocks import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
 
 __all__ = ["short_lives"]
 

@@ -29,7 +29,7 @@ from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY
 from tileprof.analyzer.rules import narrow_access
 from tileprof.analyzer.rules.machine_code.short_lives import short_lives
-from tileprof.analyzer.rules.numbers import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
+from tileprof.analyzer.rules.numbers.blocks import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
 from tileprof.analyzer.rules.program.numbers import (
     SMALL_BLOCK_BYTES,
     SMALL_BLOCK_FAR,

@@ -24,7 +24,7 @@ from tileprof.analyzer.kernel.tile_waits import in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.numbers.shared import HALFWAY, RESERVED_BYTES, SHARED_BYTES
-from tileprof.analyzer.rules.numbers import OCCUPANCY_NOTABLE
+from tileprof.analyzer.rules.numbers.blocks import OCCUPANCY_NOTABLE
 from tileprof.analyzer.rules.tile_program.numbers import GROUP_ALONE_LATE, GROUP_ALONE_SURE
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 

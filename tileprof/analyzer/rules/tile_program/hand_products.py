@@ -20,7 +20,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.rules.numbers import TENSOR_CORES_SHEET
+from tileprof.analyzer.rules.numbers.work import TENSOR_CORES_SHEET
 from tileprof.analyzer.tiles.contractions import Contraction, contractions
 
 _COMPILER = "Loops that multiply and add are not taken for a product of tiles."

@@ -1,6 +1,6 @@
 """Numbers of single rules about a tile kernel's program: thresholds, and what changes brought.
 
-They stand as those of `rules/numbers.py` do, which has what rules of several folders share.
+They stand as those of `rules/numbers` do, which has what rules of several folders share.
 """
 
 from __future__ import annotations

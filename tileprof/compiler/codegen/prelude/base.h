@@ -85,6 +85,20 @@ template <class T> TP_INLINE T tp_clz(T a) {
 // The other operand for a NaN.
 template <class T> TP_INLINE T tp_min(T a, T b) { return b != b ? a : a < b ? a : b; }
 template <class T> TP_INLINE T tp_max(T a, T b) { return b != b ? a : a > b ? a : b; }
+// Of two zeros, the one with a minus is the lesser, as on GPUs.  Reductions call the templates:
+// their order is open, and they would take longer.
+#define TP_ORDERED(T)                                                                          \
+  TP_INLINE T tp_min(T a, T b) {                                                               \
+    const T held = tp_min<T>(a, b);                                                            \
+    return (a == 0) & (b == 0) ? -(-a + -b) : held;                                            \
+  }                                                                                            \
+  TP_INLINE T tp_max(T a, T b) {                                                               \
+    const T held = tp_max<T>(a, b);                                                            \
+    return (a == 0) & (b == 0) ? a + b : held;                                                 \
+  }
+TP_ORDERED(float)
+TP_ORDERED(double)
+#undef TP_ORDERED
 #include "arithmetic.h"
 
 // The bits of an argument, in the low bytes of its word.

@@ -15,11 +15,11 @@ struct TpAbsSum : TpSum {
 };
 struct TpMax : TpPlain {
   enum { order = 1 };
-  template <class V> TP_INLINE V join(V a, V b) { return tp_max(a, b); }
+  template <class V> TP_INLINE V join(V a, V b) { return tp_max<V>(a, b); }
 };
 struct TpMin : TpPlain {
   enum { order = -1 };
-  template <class V> TP_INLINE V join(V a, V b) { return tp_min(a, b); }
+  template <class V> TP_INLINE V join(V a, V b) { return tp_min<V>(a, b); }
 };
 struct TpAbsMax : TpMax {
   template <class V> TP_INLINE V element(V x) { return tp_abs(x); }

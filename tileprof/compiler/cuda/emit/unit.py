@@ -93,7 +93,7 @@ class _Unit:
 
     def source(self) -> CudaSource:
         """Everything."""
-        launches = [o for o in self.kernel.body.ops if isinstance(o, ir.Launch)]
+        launches = self.kernel.launches()
         functions = [self._function(op, n) for n, op in enumerate(launches)]
         texts = dict(with_dependencies(self.headers))
         if self.wgmma:

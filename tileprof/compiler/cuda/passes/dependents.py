@@ -23,7 +23,7 @@ from tileprof.remarks.launches import EarlyStart, StartsEarly, StartsLate, Targe
 
 def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Let the launches of a kernel that has several overlap, where the author asks for it."""
-    launches = [o for o in kernel.body.ops if isinstance(o, ir.Launch)]
+    launches = kernel.launches()
     if not lowering.controls.early_launch or len(launches) < 2:
         return kernel
     if not lowering.target.has_tma:

@@ -10,7 +10,8 @@
       store %v, %tile, [%i, %j]
     }
 
-What lies beyond the end of a tensor reads as 0, so both are the same.  The second is a load of each
+What lies beyond the end of a tensor reads as 0, so both are the same.  Where the condition keeps
+the last index from being negative, it is the last one that is chosen.  The second is a load of each
 point, which cp.async makes ahead of its use and in chunks of several elements, where the condition
 is that of a row (`pipeline/gathers.py`).
 In: loops over elements that only fill a shared tile.  Out: the same, without the branch.
@@ -22,9 +23,12 @@ from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.ranges import Interval, interval
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import number_of
 from tileprof.ir.rewriter import per_launch, with_originals
+
+from .masks import known_bounds
 
 
 def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -44,6 +48,16 @@ def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
         }
         if not loads:
             return launch
+        known, found_bounds = known_bounds(launch), dict[ir.Value, Interval]()
+        below = {
+            load: {
+                at
+                for at, index in enumerate(load.indices)
+                if (least := interval(index, known, found_bounds)[0]) is None or least < 0
+            }
+            for load in loads.values()
+        }
+        """Which indices may be less than 0 without the condition: those would be errors."""
 
         def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
             if not isinstance(old, ir.If) or old not in loads:
@@ -54,21 +68,30 @@ def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
                 builder.emit(op)
             load = new.then.ops[at]
             assert isinstance(load, ir.Load)
-            *lead, last = load.indices
-            extents = load.buffer.buffer.shape
-            outside = [
-                builder.constant(e) if isinstance(e, int) else symbols[e] for e in extents[:-1]
+            low = below[loads[old]]
+            may_be_below = len(load.indices) - 1 in low
+            extents = [
+                builder.constant(e) if isinstance(e, int) else symbols[e]
+                for e in load.buffer.buffer.shape
             ]
-            chosen = [
-                builder.emit(ir.Select(new.condition, index, end)).result
-                for index, end in zip(lead, outside, strict=True)
-            ]
-            made = replace(load, indices=[*chosen, last], in_bounds=False)
+            # One index outside is enough; the last one stays what it is where it can.
+            chosen = list(load.indices)
+            for at, (index, end) in enumerate(zip(load.indices, extents, strict=True)):
+                if may_be_below:
+                    chosen[at] = index if at not in low else _not_below(index, builder)
+                if (at == len(extents) - 1) == may_be_below:
+                    chosen[at] = builder.emit(ir.Select(new.condition, chosen[at], end)).result
+            made = replace(load, indices=chosen, in_bounds=False)
             return list(builder.emit(made).results)
 
         return with_originals(launch, rule)
 
     return per_launch(kernel, changed)
+
+
+def _not_below(index: ir.Value, builder: ir.Builder) -> ir.Value:
+    """Return the index, 0 where it is negative; the condition does not hold there."""
+    return builder.emit(ir.Binary("max", index, builder.constant(0))).result
 
 
 def _guarded(op: ir.Parallel, zeroed: set[ir.Value]) -> tuple[ir.If, ir.Load] | None:

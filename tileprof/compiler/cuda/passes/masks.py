@@ -34,7 +34,7 @@ def _narrowed(launch: ir.Launch) -> ir.Launch:
     limits: dict[ir.OpBase, _Limit] = {}
     holds: set[ir.OpBase] = set()
     joins: set[ir.OpBase] = set()
-    known = _known(launch)
+    known = known_bounds(launch)
     bounds: dict[ir.Value, Interval] = {}
     for op in ir.walk(launch.body):
         if isinstance(op, ir.Parallel) and _fills_fragments(op):
@@ -60,8 +60,8 @@ def _narrowed(launch: ir.Launch) -> ir.Launch:
     return with_originals(launch, rule, mapping)
 
 
-def _known(launch: ir.Launch) -> dict[ir.Value, Interval]:
-    """Bounds of block indices and of the variables of loops."""
+def known_bounds(launch: ir.Launch) -> dict[ir.Value, Interval]:
+    """Return the bounds of block indices and of the variables of loops."""
 
     def upto(stop: ir.Value) -> int | None:
         return int(stop.owner.value) - 1 if isinstance(stop.owner, ir.Constant) else None

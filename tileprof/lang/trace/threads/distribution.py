@@ -20,21 +20,24 @@ without them; an error, with its place, for what a tile program cannot say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from tileprof import ir
+from tileprof.ir.builder import Builder
 from tileprof.ir.core import Access
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
 from .differences import Axes, Differences, is_combined, is_meeting
-from .elements import by_elements, is_private
+from .elements import by_elements, is_private, prepare, rounds_of
 from .known import KnownValues
 from .postponed import PostponedValues, Refuse
 
 _INDEX = ir.dtype("index")
+_COUNT = ir.dtype("int32")
+"""Type of the number of iterations that a thread does."""
 _IN_POINTS = (
     ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While, ir.Assert,
 )  # fmt: skip
@@ -59,7 +62,26 @@ def distributed(
     `numbers` has the axis of the block that each thread's number counts along; `threads` are the
     extents of the axes.
     """
-    return _Distribution(body, numbers, threads, refuse).block()
+    prepare(body, Differences(body, numbers, threads))
+    kept: set[ir.OpBase] = set()
+    while True:
+        attempt = _Distribution(body, numbers, threads, refuse, kept)
+        made = attempt.block()
+        stale = attempt.values.stale
+        if not stale:
+            break
+        if kept.issuperset(stale):
+            op, user = next(iter(stale.items()))
+            name = op.results[0].name or "a value"
+            refuse(
+                f"work of single threads: `{name}` is used after memory that it was read from "
+                "has changed",
+                "Keep it: `x = T.alloc_local((1,), dtype)`, `x[0] = …`.",
+                user.span,
+            )
+        kept |= stale.keys()
+    _leave_out_meetings(made)
+    return made
 
 
 @dataclass
@@ -68,6 +90,9 @@ class _Distribution:
     numbers: Mapping[ir.Value, int]
     threads: Sequence[int]
     refuse: Refuse
+    kept: Collection[ir.OpBase] = ()
+    """Ops whose values are kept where they are computed: memory that they read changes before these
+    are used."""
     guards: list[_Guard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,7 +108,6 @@ class _Distribution:
         self._extents = [ir.Constant(n, _INDEX) for n in self.threads]
         made.ops += self._extents
         self._append(self.body, made)
-        _leave_out_meetings(made)
         return made
 
     def _append(self, block: ir.Block, made: ir.Block) -> None:
@@ -103,7 +127,7 @@ class _Distribution:
             return
         if not self.facts.differs(op):
             if self.guards and self._fits(op) and not self._computes(op) and not self._someone():
-                self._spread(op, made)  # whether any thread comes there is not known now
+                self._where_one_comes(op, made)
             else:
                 self._kept(op, made)
             return
@@ -121,11 +145,7 @@ class _Distribution:
             made.ops += (elements := by_elements(op)).before
             self._spread(elements.loop, made)
             return
-        for inner in op.blocks():
-            self._allocated_before(inner, made)
-            if self.facts.along(op.operand_values()):
-                self._filled_by_elements(inner)
-        if self._computes(op):
+        if self._computes(op) and op not in self.kept:
             self.values.postpone(op)
             return
         if self._fits(op) and not self._goes_around(op) and not self._exchanges(op):
@@ -138,28 +158,19 @@ class _Distribution:
         made.ops.append(op)
         self.values.note(op)
 
-    def _allocated_before(self, block: ir.Block, made: ir.Block) -> None:
-        """Move what a loop or branch allocates in front of it: an allocation is no work that could
-        differ between threads, and says nothing about the content."""
-        for op in list(block.ops):
-            if isinstance(op, ir.Alloc) and op.result.buffer.space == "local":
-                block.ops.remove(op)
-                self._one(op, made)
-            for inner in op.blocks():
-                self._allocated_before(inner, made)
-
-    def _filled_by_elements(self, block: ir.Block) -> None:
-        """Fill what a thread has for itself element by element where only some threads do it."""
-        ops: list[ir.OpBase] = []
-        for op in block.ops:
-            if isinstance(op, ir.Fill) and op.target in self.facts.private:
-                elements = by_elements(op)
-                ops += [*elements.before, elements.loop]
-            else:
-                ops.append(op)
-            for inner in op.blocks():
-                self._filled_by_elements(inner)
-        block.ops[:] = ops
+    def _where_one_comes(self, op: ir.OpBase, made: ir.Block) -> None:
+        """Append an op that is the same for all threads, to be done once if any of them comes
+        through all open branches, which is not known now."""
+        axes = self.facts.along(guard.condition for guard in self.guards)
+        came = self._kept_along(axes, _COUNT, op, made)
+        builder = Builder(made, op.span)
+        zero, one = builder.constant(0, _COUNT), builder.constant(1, _COUNT)
+        builder.emit(ir.Fill(self.rows[came], zero))
+        self._spread(ir.Store(one, came, [], span=op.span), made)
+        most = builder.emit(ir.Load(self._maximum(came, builder), [builder.constant(0)])).result
+        condition = builder.emit(ir.Compare("gt", most, zero)).result
+        builder.emit(ir.If(condition, ir.Block([], [op]), ir.Block()))
+        self.values.note(op)
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
@@ -194,6 +205,7 @@ class _Distribution:
         )
 
     def _fill(self, op: ir.Fill, made: ir.Block) -> None:
+        assert not self.guards, "a branch that some threads take fills by elements"
         made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
         self.values.bump(op.target)
 
@@ -415,7 +427,7 @@ class _Distribution:
             regions[name] = block
         made = clone(op, mapping, regions)
         if isinstance(made, ir.Load | ir.Store | ir.Atomic) and made.buffer in self.rows:
-            points = [args[axis] for axis in _ordered(self.facts.private[made.buffer])]
+            points = [args[axis] for axis in _ordered(self.facts.private[base(made.buffer)])]
             made.buffer, made.indices = self.rows[made.buffer], [*points, *made.indices]
         mapping.update(zip(op.results, made.results))
         ops.append(made)
@@ -442,6 +454,9 @@ class _Distribution:
                     op, "one thread cannot leave a loop in which others go on",
                     "Put a condition around what the others still do.",
                 )  # fmt: skip
+            case ir.For() if self._can_wait(op):
+                self._as_long_as_the_longest(op, made)
+                return
             case ir.For() | ir.While():
                 self._refuse_op(
                     op, "data go from thread to thread in a loop that is not as long for all",
@@ -454,6 +469,61 @@ class _Distribution:
                 )  # fmt: skip
         copy = clone(op, {}, regions)
         made.ops.append(copy)
+
+    def _can_wait(self, op: ir.For) -> bool:
+        """Return whether threads that have ended a loop can wait for those that have not."""
+        step = op.step.owner
+        last = op.body.ops[-1] if op.body.ops else None
+        return (
+            isinstance(step, ir.Constant)
+            and not isinstance(last, ir.Yield)
+            and not self._has_whole([op.body])
+        )
+
+    def _as_long_as_the_longest(self, op: ir.For, made: ir.Block) -> None:
+        """Let all threads go through a loop as often as the one that does most often, each with a
+        condition that says whether it still takes part."""
+        axes = self.facts.along(op.operand_values())
+        rounds = self._kept_along(axes, _COUNT, op, made)
+        builder = Builder(made, op.span)
+        if self.guards:
+            builder.emit(ir.Fill(rounds, builder.constant(0, _COUNT)))
+        number = self._computed_for_each(rounds_of(op), axes)
+        self._spread(ir.Store(number, rounds, [], span=op.span), made)
+        most = builder.emit(ir.Load(self._maximum(rounds, builder), [builder.constant(0)]))
+        stop = builder.emit(ir.Cast(most.result, _INDEX)).result
+        body = ir.Block([ir.Value(_INDEX)])
+        zero, one = builder.constant(0), builder.constant(1)
+        self.values.bump_all(op)
+        with self.values.inside():
+            mine = ir.Load(rounds, [], span=op.span)
+            turn = ir.Cast(body.args[0], _COUNT, span=op.span)
+            takes_part = ir.Compare("lt", turn.result, mine.result, span=op.span)
+            distance = ir.Binary("mul", body.args[0], op.step, span=op.span)
+            place = ir.Binary("add", op.start, distance.result, span=op.span)
+            place.results = (op.body.args[0],)
+            self._computed_for_each([turn, mine, takes_part, distance, place], axes)
+            self.guards.append(_Guard(takes_part.result, taken=True))
+            self._append(op.body, body)
+            self.guards.pop()
+        builder.emit(ir.For("serial", zero, stop, one, body))
+
+    def _computed_for_each(self, ops: Sequence[ir.OpBase], axes: Axes) -> ir.Value:
+        """Let ops be computed where they are used; return the result of the last one."""
+        for op in ops:
+            self.facts.note(self.facts.varying, op.results[0], axes)
+            self.values.postpone(op)
+        return ops[-1].results[0]
+
+    def _maximum(self, row: ir.Value, builder: Builder) -> ir.Value:
+        """Return a fragment of one element: the greatest of a fragment."""
+        row = self.rows[row]
+        while row.buffer.shape != (1,):
+            rest = row.buffer.static_shape[:-1] or (1,)
+            held = builder.emit(ir.Alloc("fragment", rest, row.dtype)).result
+            builder.emit(ir.Reduce("max", row, held, len(row.buffer.shape) - 1))
+            row = held
+        return row
 
     def _regions(self, op: ir.OpBase) -> dict[str, ir.Block]:
         made = {}
@@ -471,12 +541,7 @@ class _Distribution:
         Operations on whole tiles, the work of a role such as `if tx < 128: …`, are done by all
         threads, where any of them would come there.
         """
-        whole = any(
-            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, *_PREPARING))
-            and not is_meeting(o)
-            and not is_private(o)
-            for block in op.blocks() for o in ir.walk(block)
-        )  # fmt: skip
+        whole = self._has_whole(op.blocks())
         condition = self._settled(op, made)
         for taken, block in ((True, op.then), (False, op.otherwise)):
             if whole and not self._taken(op, taken):
@@ -484,6 +549,15 @@ class _Distribution:
             self.guards.append(_Guard(condition, taken))
             self._append(block, made)
             self.guards.pop()
+
+    def _has_whole(self, blocks: Iterable[ir.Block]) -> bool:
+        """Return whether operations on whole tiles stand in blocks."""
+        return any(
+            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, *_PREPARING))
+            and not is_meeting(o)
+            and not is_private(o)
+            for block in blocks for o in ir.walk(block)
+        )  # fmt: skip
 
     def _settled(self, op: ir.If, made: ir.Block) -> ir.Value:
         """Return the condition of a branch; one that reads what the branch writes is kept."""

@@ -1,4 +1,4 @@
-"""Copies and fills of what each thread has for itself, element by element.
+"""Copies and fills of what each thread has for itself, element by element; iterations of loops.
 
     T.copy(A[tx, 0:4], a)      ⇒      for i in T.vectorized(4):
                                           a[i] = A[tx, i]
@@ -20,6 +20,8 @@ from tileprof import ir
 from tileprof.ir.builder import Builder
 from tileprof.ir.memory import base
 
+from .differences import Differences
+
 _INDEX = ir.dtype("index")
 
 
@@ -36,6 +38,53 @@ def is_private(op: ir.OpBase) -> TypeGuard[ir.Copy | ir.Fill]:
     """Return whether an op copies or fills memory of each thread."""
     places = {ir.Copy: ("source", "target"), ir.Fill: ("target",)}.get(type(op), ())
     return any(base(getattr(op, name)).buffer.space == "local" for name in places)
+
+
+def prepare(body: ir.Block, facts: Differences) -> None:
+    """Move what stands in the way of one statement for all threads, in place.
+
+    Allocations go in front of a loop or branch that differs between threads: they are no work, and
+    say nothing about the content.  In what only some threads do, copies and fills of their own
+    memory become loops.
+    """
+    ops: list[ir.OpBase] = []
+    for op in body.ops:
+        if facts.differs(op):
+            for inner in op.blocks():
+                ops += _allocations(inner)
+                if facts.along(op.operand_values()):
+                    _expand(inner)
+        else:
+            for inner in op.blocks():
+                prepare(inner, facts)
+        ops.append(op)
+    body.ops[:] = ops
+
+
+def _allocations(block: ir.Block) -> list[ir.OpBase]:
+    """Take what each thread has for itself out of a block."""
+    found: list[ir.OpBase] = []
+    for op in list(block.ops):
+        if isinstance(op, ir.Alloc) and op.space == "local":
+            block.ops.remove(op)
+            found.append(op)
+        for inner in op.blocks():
+            found += _allocations(inner)
+    return found
+
+
+def _expand(block: ir.Block) -> None:
+    ops: list[ir.OpBase] = []
+    for op in block.ops:
+        if isinstance(op, ir.Copy | ir.Fill) and is_private(op):
+            elements = by_elements(op)
+            ops += [*elements.before, elements.loop]
+        else:
+            ops.append(op)
+        for inner in op.blocks():
+            _expand(inner)
+    used = {v for op in ops for v in op.all_operand_values()}
+    block.ops[:] = [op for op in ops if not isinstance(op, ir.View) or op.result in used]
 
 
 def by_elements(op: ir.Copy | ir.Fill) -> Elements:
@@ -61,6 +110,23 @@ def by_elements(op: ir.Copy | ir.Fill) -> Elements:
     for count, stop in zip(reversed(counts[:-1]), reversed(stops[:-1])):
         loop = ir.For("unroll", zero, stop, one, ir.Block([count], [loop]), span=op.span)
     return Elements(before.ops, loop)
+
+
+def rounds_of(loop: ir.For) -> list[ir.OpBase]:
+    """Return the ops that count the iterations of a loop whose step is a constant, an int32."""
+    assert isinstance(loop.step.owner, ir.Constant)
+    step = int(loop.step.owner.value)
+    first, last = (loop.start, loop.stop) if step > 0 else (loop.stop, loop.start)
+    less, size, zero = (ir.Constant(n, _INDEX) for n in (abs(step) - 1, abs(step), 0))
+    distance = ir.Binary("sub", last, first)
+    more = ir.Binary("add", distance.result, less.result)
+    rounds = ir.Binary("floordiv", more.result, size.result)
+    some = ir.Binary("max", rounds.result, zero.result)
+    ops = [less, size, zero, distance, more, rounds, some]
+    ops.append(ir.Cast(some.result, ir.dtype("int32")))
+    for op in ops:
+        op.span = loop.span
+    return ops
 
 
 def _element(

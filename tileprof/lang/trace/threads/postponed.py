@@ -1,7 +1,7 @@
 """Values of each thread that are computed where a statement uses them.
 
-In: ops that only compute, statements in their order.  Out: the ops that a statement needs; an error
-where memory that one of them reads has changed in between.
+In: ops that only compute, statements in their order.  Out: the ops that a statement needs, and
+those among them that read memory which has changed in between: their values have to be kept.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class PostponedValues:
         self.refuse = refuse
         self.later: dict[ir.Value, _Later] = {}
         self.written: dict[ir.Value, int] = {}
+        self.stale: dict[ir.OpBase, ir.OpBase] = {}
+        """Ops needed after memory that they read had changed, each with its first user."""
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -50,7 +52,7 @@ class PostponedValues:
         self.later.update(dict.fromkeys(op.results, held))
 
     def needed(self, values: Sequence[ir.Value], at: ir.OpBase) -> list[ir.OpBase]:
-        """Return the postponed ops that values need, in order; an error if what they read has
+        """Return the postponed ops that values need, in order, and note those whose memory has
         changed."""
         found: dict[ir.OpBase, None] = {}
 
@@ -60,15 +62,8 @@ class PostponedValues:
                 return
             for each in held.op.all_operand_values():
                 add(each)
-            for buffer, version in held.versions:
-                if self.written.get(buffer, 0) != version:
-                    name = f"`{value.name}`" if value.name else f"`{buffer.name}`"
-                    self.refuse(
-                        f"{name} is read for each thread, then `{buffer.name}` is written, then "
-                        "the value from before is used",
-                        "Keep it: `x = T.alloc_local((1,), dtype)`, `x[0] = …`.",
-                        at.span,
-                    )
+            if any(self.written.get(buffer, 0) != version for buffer, version in held.versions):
+                self.stale.setdefault(held.op, at)
             found[held.op] = None
 
         for value in values:

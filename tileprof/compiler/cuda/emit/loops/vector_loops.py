@@ -60,13 +60,13 @@ class VectorLoops:
         self.frame = Frame(self.op, self.layout, leader(self.layout))
         ctx = self.ctx
         self.planner = Planner(
-            self.op,
-            self.layout,
-            ctx.buffers,
-            lambda value: ctx.values.get(value),
-            ctx.aliased,
-            ctx.controls.vectorize,
-            ctx.target.adds_vectors,
+            op=self.op,
+            layout=self.layout,
+            buffers=ctx.buffers,
+            text=lambda value: ctx.values.get(value),
+            aliased=ctx.aliased,
+            vectorize=ctx.controls.vectorize,
+            adds=ctx.target.adds_vectors,
         )
 
     # -- loops

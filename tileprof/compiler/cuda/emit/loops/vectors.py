@@ -3,36 +3,28 @@
 A load or store is one of `width` elements where its last index goes up by 1 with the loop variable
 that a thread's consecutive registers follow, its other indices do not, and the address of the first
 element is a multiple of the access.  What that needs of numbers that are known at launch only
-becomes a condition of the fast path.  Loads move in front of all points, stores behind a vector's,
-where nothing between touches the memory; out of an `if` they take its condition with them, which
-must be the same for all elements (`guards.py`).  Neighbours that a point asks for one by one, such
-as `x[2 * j]` and `x[2 * j + 1]`, are one access (`layouts/neighbours.py`).  Sums in global memory
-move as stores do, where the target adds several neighbours at once and nobody asks what was there
-before.
+becomes a condition of the fast path.  Loads move in front of all points, stores behind a vector's
+(`movable.py`); out of an `if` they take its condition with them, which must be the same for all
+elements (`guards.py`).  Neighbours that a point asks for one by one, such as `x[2 * j]` and
+`x[2 * j + 1]`, are one access (`layouts/neighbours.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import Extent
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.codegen.types import is_narrow
-from tileprof.compiler.cuda.emit.access import converts, manner
-from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
-from tileprof.compiler.cuda.layouts.neighbours import Address, Window, address_of, windows
-from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
-from tileprof.ir.memory import base
+from tileprof.compiler.cuda.layouts.neighbours import Window, windows
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.ir.sums import sum_of
 
-from .alignment import Alignment, Multiple, shared_strides
-from .guards import Guard, unfolded
-
-Access = ir.Load | ir.Store | ir.Atomic
+from .alignment import Alignment, Multiple
+from .guards import Guard
+from .movable import Access, Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,51 +73,24 @@ class Member:
     """Place of its element among those of its point."""
 
 
-@dataclass
-class Planner:
+@dataclass(kw_only=True)
+class Planner(Body):
     """The accesses of one parallel loop with a layout."""
 
-    op: ir.Parallel
     layout: RegisterLayout
-    buffers: Mapping[ir.Value, Buffer]
     text: Callable[[ir.Value], str | None]
     """Name of a value from outside of the loop."""
-    aliased: bool = False
-    """Whether different tensors may share memory."""
     vectorize: bool = True
-    adds: bool = False
-    """Whether neighbours in global memory can be added at once."""
-    ops: list[ir.OpBase] = field(init=False)
-    """Those of the body and of branches, in order."""
-    guards: dict[ir.OpBase, tuple[Guard, ...]] = field(init=False)
-    """Guards of the ops in branches."""
-    inner: set[ir.Value] = field(init=False)
-    """Everything that is computed inside."""
-    read: set[ir.Value] = field(init=False)
-    """Everything that an op inside goes on with."""
 
     def __post_init__(self) -> None:
-        self.ops, self.guards = unfolded(self.op.body)
-        self.inner = set(self.op.body.args)
-        self.read = set()
-        for each in ir.walk(self.op.body):
-            self.inner |= set(each.results)
-            self.read |= set(each.operand_values())
-            for block in each.blocks():
-                self.inner |= set(block.args)
+        super().__post_init__()
         self.dim, self.digits = self._vector()
         self.width = 1 << self.digits
         """Points of a vector: what the first `digits` register digits count."""
-        self.leaves = _leaves(self.op.body)
-        """Whether a point may end before its last op."""
-        self.varying = set[ir.Value]().union(*map(self._dependents, self.op.body.args))
-        """Everything that follows from the point."""
         self.moving = self._dependents(self.op.body.args[self.dim])
         self.alignment = Alignment(
             self.op, self.layout, self.text, self.inner, self.dim, self.digits, self.moving
         )
-        self.movable = set(self._movable())
-        """Loads that read in front of all points what they read in their place."""
 
     def _vector(self) -> tuple[int, int]:
         """Along which dimension, and how many, register digits count consecutive elements."""
@@ -155,15 +120,6 @@ class Planner:
             if (isinstance(o, ir.Load) or self._may_follow(o)) and o.buffer.buffer.space != "local"
         ]
         return WIDEST_ACCESS // min(sizes, default=WIDEST_ACCESS)
-
-    def _dependents(self, variable: ir.Value) -> set[ir.Value]:
-        found = {variable}
-        for each in ir.walk(self.op.body):
-            if any(v in found for v in each.operand_values()) or any(
-                v in found for o in each.inner_ops() for v in o.results
-            ):
-                found |= set(each.results)
-        return found
 
     # -- the two lists
 
@@ -208,7 +164,7 @@ class Planner:
             kept = {
                 op: access
                 for op, access in joined.items()
-                if found.keys() >= {*access.ops} and self._in_order(access)
+                if found.keys() >= {*access.ops} and self._in_order(access.ops)
             }
             if len(kept) == len(joined):
                 return list(dict.fromkeys(found.values()))
@@ -237,13 +193,6 @@ class Planner:
             if op not in held:
                 touched |= {self._memory(t.value) for t in op.all_accesses()}
         return dict(found)
-
-    def _in_order(self, access: VectorAccess) -> bool:
-        """Return whether no other op between stores that are made together changes the memory."""
-        at = [self.ops.index(op) for op in access.ops]
-        memory = self._memory(access.op.buffer)
-        between = (op for op in self.ops[min(at) : max(at)] if op not in access.ops)
-        return all(memory not in self._written(op) for op in between)
 
     def is_whole(self, access: VectorAccess) -> bool:
         """Whether each vector of the access is inside or outside of its buffer as a whole."""
@@ -295,11 +244,6 @@ class Planner:
             and any(self._is_global(t.value) for o in ir.walk(op.then) for t in o.accesses())
         ]
 
-    def computing(self, indices: Sequence[ir.Value]) -> list[ir.OpBase] | None:
-        """The ops that compute indices from nothing in memory, in order; None where there is more
-        to it."""
-        return self._slice(indices, ())
-
     def _packed(self, op: ir.Store, movable: Collection[ir.OpBase]) -> VectorAccess | None:
         """A store of a vector's elements to consecutive registers."""
         buffer, guards = self.buffers[op.buffer], self._guards(op, movable)
@@ -307,50 +251,6 @@ class Planner:
         if guards is None or not self.decides_once(guards):
             return None
         return VectorAccess(op, buffer, self.width, guards=guards)
-
-    def _movable(self) -> Iterator[ir.Load]:
-        if self.leaves:
-            return
-        written: dict[object, list[ir.OpBase]] = {}
-        found: set[ir.OpBase] = set()
-        for op in self.ops:
-            before = written.get(self._memory(op.buffer), []) if isinstance(op, ir.Load) else []
-            if isinstance(op, ir.Load) and all(self._are_apart(op, each) for each in before):
-                local = op.buffer.buffer.space == "local"
-                bound = self._slice(op.indices, found) is None or self._guards(op, found) is None
-                if not local and not bound:
-                    found.add(op)
-                    yield op
-            for memory in self._written(op):
-                written.setdefault(memory, []).append(op)
-
-    def _are_apart(self, load: ir.Load, other: ir.OpBase) -> bool:
-        """Return whether a point writes another element of a buffer than it loads: a neighbour."""
-        if not isinstance(other, ir.Store) or other.buffer is not load.buffer:
-            return False
-        one, two = self.address(load), self.address(other)
-        if one is None or two is None or one.terms != two.terms:
-            return False
-        return one.fixed == two.fixed and one.constant != two.constant
-
-    def _may_follow(self, op: ir.OpBase) -> TypeGuard[ir.Store | ir.Atomic]:
-        """Whether it is a store, or a sum that can be made together with its neighbours'."""
-        if not isinstance(op, ir.Atomic):
-            return isinstance(op, ir.Store)
-        silent = op.kind == "add" and op.result not in self.read
-        known = op.buffer.dtype.name in ADDED_TOGETHER and self._is_global(op.buffer)
-        return self.adds and silent and known
-
-    def _is_global(self, value: ir.Value) -> bool:
-        return isinstance(self.buffers.get(value), GlobalBuffer)
-
-    def _written(self, op: ir.OpBase) -> set[object]:
-        return {self._memory(t.value) for t in op.all_accesses() if t.writes}
-
-    def _memory(self, value: ir.Value) -> object:
-        """Return what names the memory of a buffer; equal for buffers that may overlap."""
-        value = base(value)
-        return "global" if self.aliased and value.buffer.space == "global" else value
 
     # -- one access
 
@@ -365,31 +265,6 @@ class Planner:
         width, conditions = self._width(op, buffer)
         once = tuple(dict.fromkeys(conditions))
         return VectorAccess(op, buffer, width, once, tuple(needed), guards)
-
-    def _guards(self, op: ir.OpBase, movable: Collection[ir.OpBase]) -> tuple[Guard, ...] | None:
-        """The guards of an op with what computes them; None where that cannot be run elsewhere."""
-        found: list[Guard] = []
-        for guard in self.guards.get(op, ()):
-            needed = self._slice([guard.condition], movable)
-            if needed is None:
-                return None
-            found.append(replace(guard, slice=tuple(needed)))
-        return tuple(found)
-
-    def _slice(
-        self, indices: Sequence[ir.Value], movable: Collection[ir.OpBase]
-    ) -> list[ir.OpBase] | None:
-        """The ops that compute the indices, in order; None where they cannot be run elsewhere."""
-        wanted = set(indices)
-        found: list[ir.OpBase] = []
-        for op in reversed(self.ops):
-            if not wanted & set(op.results):
-                continue
-            if not is_pure(op) and op not in movable:
-                return None
-            found.insert(0, op)
-            wanted |= set(op.operand_values())
-        return found
 
     def _width(self, op: Access, buffer: GlobalBuffer | SharedBuffer) -> tuple[int, list[Multiple]]:
         """Elements of one access, and the conditions that it needs."""
@@ -425,25 +300,6 @@ class Planner:
             and (address := self.address(op)) is not None
         ]
         return {op: made[w] for w in windows(known, fits) for op in made[w].ops}
-
-    def address(self, op: ir.Load | ir.Store) -> Address | None:
-        """Return where an access is; None where its elements do not follow each other."""
-        buffer = self.buffers.get(op.buffer)
-        guards = tuple((g.condition, g.holds) for g in self.guards.get(op, ()))
-        # Narrow elements of one access are converted alike.
-        narrow = is_narrow(op.buffer.dtype)
-        alike = (converts(op), manner(op)) if narrow else ()
-        strides: Sequence[Extent]
-        if isinstance(buffer, GlobalBuffer):
-            strides = buffer.strides
-        elif isinstance(buffer, SharedBuffer):
-            strides = shared_strides(buffer)
-            if buffer.layout.swizzle:
-                # Rows are exchanged in parts, and panels are apart.
-                strides = [*map(str, strides[:-1]), 1]
-        else:
-            return None
-        return address_of(op, strides, guards, alike) if strides[-1] == 1 else None
 
     def _together(
         self, window: Window, alone: Mapping[Access, VectorAccess]
@@ -517,13 +373,3 @@ class Planner:
 def _of_address(conditions: Iterable[Multiple]) -> bool:
     """Return whether nothing but where a buffer begins is asked for."""
     return all(c.is_address for c in conditions)
-
-
-def _leaves(body: ir.Block) -> bool:
-    """Whether a point may end before its last op: what follows is then under a condition."""
-    for op in body.ops:
-        if isinstance(op, ir.Continue | ir.Break):
-            return True
-        if not isinstance(op, ir.For | ir.While) and any(_leaves(b) for b in op.blocks()):
-            return True
-    return False

@@ -70,7 +70,10 @@ def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) 
     vectorize = lowering.controls.vectorize
     # Conditions on what is known at launch are taken to hold: this is about the fast form.
     adds = lowering.target.adds_vectors
-    planner = Planner(op, layout, buffers, lambda value: "x", lowering.aliased, vectorize, adds)
+    planner = Planner(
+        op=op, layout=layout, buffers=buffers, text=lambda value: "x", aliased=lowering.aliased,
+        vectorize=vectorize, adds=adds,
+    )  # fmt: skip
     loads = planner.loads()
     moved = (*loads, *planner.stores(loads, lambda store: False))
     made: dict[ir.OpBase, VectorAccess] = {op: a for a in moved for op in a.ops}

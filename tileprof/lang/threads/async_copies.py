@@ -1,7 +1,7 @@
 """Copies of a few elements that the hardware does beside the program, `cp.async` of CUDA.
 
 A copy takes effect where it stands, as every operation does; the compiler decides whether it runs
-beside what follows.  So groups need no code, and waiting for one has nothing to wait for.
+beside what follows.  Groups of copies and waiting for them are in `roles`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from typing import Any
 
 from tileprof.errors import KernelError
 from tileprof.ir import DType
+from tileprof.lang.context import current
+from tileprof.lang.dtypes import dtype_of
+from tileprof.lang.scalar_math import if_then_else
+from tileprof.lang.spans import here
+from tileprof.lang.static import is_number
+from tileprof.lang.values import Buffer, BufferData
 
-from .context import current
-from .dtypes import dtype_of
-from .scalar_math import if_then_else
-from .spans import here
-from .static import is_number
-from .values import Buffer, BufferData
-
-__all__ = [
-    "ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "tvm_access_ptr", "type_annotation",
-]  # fmt: skip
+__all__ = ["ptx_cp_async", "tvm_access_ptr", "type_annotation"]
 
 
 @dataclass(frozen=True)
@@ -90,11 +87,3 @@ def ptx_cp_async(dst: Any, src: Any, num_elems: int, predicate: Any = None) -> N
         target[place] = held if predicate is None else if_then_else(predicate, held, 0)
 
     current().each(num_elems, copied)
-
-
-def ptx_commit_group() -> None:
-    """End a group of copies: nothing, since each takes effect where it stands."""
-
-
-def ptx_wait_group(num: int = 0) -> None:
-    """Wait for all groups but the last `num`: nothing, since no copy is under way."""

@@ -12,11 +12,10 @@ from typing import Any
 
 from tileprof.errors import KernelError
 from tileprof.ir.types import float32, float64, uint32, uint64
-
-from .context import current
-from .scalar_math import cos, if_then_else, log, sqrt
-from .spans import here
-from .static import is_number
+from tileprof.lang.context import current
+from tileprof.lang.scalar_math import cos, if_then_else, log, sqrt
+from tileprof.lang.spans import here
+from tileprof.lang.static import is_number
 
 __all__ = ["rng_init", "rng_rand", "rng_rand_float"]
 

@@ -1,0 +1,92 @@
+"""Numbers of rules about accesses of memory: how many sectors, how many passes, how much again."""
+
+from __future__ import annotations
+
+# -- bank_conflicts
+
+BANK_CONFLICTS_MUCH = 0.4
+"""Share of a kernel's samples at shared memory accesses, or waiting for them, from which on the
+waits are reported although their cause is not known, 0 to 1."""
+
+BANK_CONFLICTS_LEAST = 2.0
+"""Passes where one would do."""
+
+BANK_CONFLICTS_OF_WORD = 2.0
+"""Passes of a request of a word a thread: its addresses', and its bytes'."""
+
+BANK_CONFLICTS_FEWEST = 20
+"""Smallest number of samples that issue accesses with conflicts from which the number of requests
+is estimated; fewer samples are too few for that."""
+
+# -- coalescing
+
+COALESCING_WASTEFUL = 2.0
+"""Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
+
+COALESCING_OF_PRODUCTS = 2.0
+"""The same of 16-bit results of products: four lanes hold 16 bytes of a row between them."""
+
+COALESCING_MUCH = 0.4
+"""Of the samples, from which on waiting for memory is worth telling without a cause."""
+
+# -- layout_copies
+
+LAYOUT_COPIES_HOT = 0.03
+"""Of the devices' time, above which copies are worth a change."""
+
+# -- narrow_access
+
+NARROW_ACCESS_IN_ORDER = (0.9, 1.25)
+"""Sectors for each needed one of lanes side by side: unaligned rows of 4-byte words have 5 for 4;
+fewer are lanes that share addresses."""
+
+NARROW_ACCESS_GAPS = 1.9
+"""Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
+
+NARROW_ACCESS_FULL = 0.2
+"""Of the samples, from which on a full queue is worth telling without a cause."""
+
+# -- traffic
+
+TRAFFIC_MORE = 1.2
+"""Moved by needed, below which it is what lines and refills cost."""
+
+TRAFFIC_IDLE = 0.3
+"""Of DRAM's bandwidth, below which more traffic than needed does no harm."""
+
+TRAFFIC_BOUND = 0.5
+"""From which on DRAM is what some of the time goes to, not only what it is used for meanwhile."""
+
+TRAFFIC_SERVED = 0.7
+"""Hits of L2, below which it serves a product badly: of tiles that two blocks share it has half."""
+
+TRAFFIC_MOST_OF_IT = 0.7
+"""Of the time, what modelled traffic takes where it is the limit."""
+
+TRAFFIC_FEWER = 1.3
+"""Modelled traffic by that of the best groups, from which on the order matters."""
+
+TRAFFIC_WAITING = 0.2
+"""Of samples, that wait for memory where it is the limit."""
+
+TRAFFIC_FULL = (0.95, 0.88, 0.8)
+"""Of a roof of memory, what products of a good order, or reads at random, reach at best, likely, at
+least."""
+
+TRAFFIC_SURE = 0.5
+"""Of a gain, where what the L2 keeps is not known."""
+
+TRAFFIC_IMPOSSIBLE = 1.2
+"""Of the time, what modelled traffic can not have taken: then less of it was read again."""
+
+# -- redundant_traffic
+
+REDUNDANT_TRAFFIC_WHOLE = 0.85
+"""Part of what repeated turns of a loop take that goes at least. By hand."""
+
+REDUNDANT_TRAFFIC_OTHERS = 0.15
+"""Part of what is left that goes at most besides. By hand."""
+
+REDUNDANT_TRAFFIC_SURE = 0.3
+"""Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
+instead. By hand."""

@@ -1,0 +1,143 @@
+"""Numbers of rules about what instructions do: products, functions, spills, code."""
+
+from __future__ import annotations
+
+# -- code_size
+
+CODE_SIZE_AFTER_A_JUMP = 2
+"""Instructions that come late because of it."""
+
+CODE_SIZE_INSTRUCTION = 16
+"""Bytes of an instruction."""
+
+CODE_SIZE_NEAREST = 12 * 1024
+"""Bytes of a scheduler's own cache: of Volta, by Jia et al. 2018 (arXiv 1804.06826), table 3.1; it
+is not known of Hopper. Only what was measured tells a cost."""
+
+CODE_SIZE_NEXT = 128 * 1024
+"""Bytes of the cache behind it, from the same table: a longer loop is fetched anew each turn."""
+
+CODE_SIZE_NOTABLE = 0.03
+"""Share of the samples that wait for instructions from which a loop longer than the nearest cache
+is a cause. By hand."""
+
+CODE_SIZE_MUCH = 0.1
+"""Share of the samples that wait for instructions from which that is reported without a cause. By
+hand."""
+
+CODE_SIZE_REACHED = 0.98
+"""Of what its busiest pipe takes, what a loop of ready warps reaches."""
+
+CODE_SIZE_CYCLES = {
+    **dict.fromkeys(
+        (
+            "LOP3",
+            "SHF",
+            "IADD3",
+            "ISETP",
+            "FSETP",
+            "SEL",
+            "FSEL",
+            "LEA",
+            "PRMT",
+            "FMNMX",
+            "VIMNMX",
+            "IABS",
+            "PLOP3",
+            "I2FP",
+        ),
+        ("alu", 2),
+    ),
+    "IMAD": ("fma", 2),
+    **dict.fromkeys(("FFMA", "FADD", "FMUL"), ("floats", 1)),
+    **dict.fromkeys(("DFMA", "DADD", "DMUL", "DSETP"), ("doubles", 2)),
+    **dict.fromkeys(("MUFU", "F2I", "I2F", "F2F", "FRND", "POPC"), ("special", 8)),
+}
+"""By opcode, its pipe, and for how many cycles a warp's instruction keeps that of a scheduler."""
+
+# -- layout_converts
+
+LAYOUT_CONVERTS_COMES_BACK = 0.85
+"""Of that time: other instructions take some of the freed turns."""
+
+LAYOUT_CONVERTS_OFTEN = 0.05
+"""Of the samples, at an exchange that keeps warp groups in step all along a turn."""
+
+LAYOUT_CONVERTS_LEAST_KEPT = 0.02
+"""Of the time, what is left in any case."""
+
+# -- precision
+
+PRECISION_PACES = (0.3, 0.75, 1.0)
+"""Of the part of its roof that a kernel reaches, the part of the tensor cores' that its successor
+does: at least, likely, at most. Tiles of 32-bit operands are half as deep as those of 16 bits, of
+which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md); a BERT encoder on an H200 reached
+0.36 (benchmarks/results/programs-1of3.json, embed_texts)."""
+
+# -- roofline
+
+ROOFLINE_NEAR = 0.9
+"""Share of a roof from which on a kernel is at it. By hand."""
+
+# -- slow_math
+
+SLOW_MATH_PART = 0.04
+"""Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
+
+SLOW_MATH_SETUP = 0.05
+"""Of the samples: below, nothing is said of what a block does once to find its tile, nor of what
+most kernels have some of."""
+
+SLOW_MATH_NOTABLE = 0.1
+"""Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
+
+SLOW_MATH_BUSY = 0.3
+"""Of the samples: from where special functions are what a kernel waits for."""
+
+SLOW_MATH_SURE = 0.7
+"""Share of the likely gain that is sure. By hand."""
+
+SLOW_MATH_FULL = 1.05
+"""Of a kernel's time, what tensor cores and special functions take in turn where nothing else
+counts; above 1, as some of it overlaps."""
+
+# -- spills
+
+SPILLS_MAIN = 0.2
+"""Of the samples, from which on spills are the main of what is waited for. Of a kernel of an H200
+with 0.07 of them a seventh of the time came back, of one with 0.01 nothing
+(`benchmarks/results/plant-dev-1.json`)."""
+
+SPILLS_COVERING = 0.2
+"""Of the likely part, what comes back at least where the loop waits for loads besides: 0.2 and 0.33
+of it in two kernels of an H200 (`benchmarks/results/plant-dev-1.json`)."""
+
+SPILLS_SURE = 0.7
+"""Of the likely part, what comes back at least."""
+
+# -- tensor_cores
+
+TENSOR_CORES_SHEET = {
+    "fma": 67e12,
+    "tensor_tf32": 494e12,
+    "tensor_bfloat16": 989e12,
+    "tensor_int8": 1979e12,
+}
+"""Operations a second of an H100 or H200 (NVIDIA's data sheets, SXM, dense)."""
+
+TENSOR_CORES_ROWS = 64
+"""Of a tile, from which on there is a `wgmma`."""
+
+TENSOR_CORES_MANY = 64
+"""Multiply-adds in a loop from which it may be a product of matrices: 8 × 8 sums. By hand."""
+
+TENSOR_CORES_MOSTLY = 0.5
+"""Share of a loop's instructions that are multiply-adds, from which it may be a product. By
+hand."""
+
+TENSOR_CORES_AGAIN = 2.0
+"""Multiply-adds for each operand, from which operands are used again: 8 × 8 sums have 16
+operands."""
+
+TENSOR_CORES_SURE = 0.8
+"""Of the likely gain, what comes at least where the work is known."""
