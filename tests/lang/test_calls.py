@@ -185,7 +185,7 @@ def test_none_stands_for_a_tensor_that_the_kernel_does_not_use(device: str) -> N
     """Its extents matter to nobody; another call may pass one."""
     rows = np.arange(24, dtype=np.float32).reshape(3, 8)
     made = np.zeros_like(rows)
-    kernel = called.scaled(has_scale=False)  # type: ignore[no-untyped-call]
+    kernel = called.scaled(has_scale=False)
     with tileprof.device(device):
         for _ in range(2):
             kernel(rows, None, made)
@@ -199,7 +199,7 @@ def test_none_for_a_tensor_that_the_kernel_uses_is_an_error() -> None:
     """The error says which argument it is."""
     rows = np.ones((3, 8), np.float32)
     with pytest.raises(ArgumentError, match="argument `S` of `scaled` is not an array"):
-        called.scaled(has_scale=True)(rows, None, rows)  # type: ignore[no-untyped-call]
+        called.scaled(has_scale=True)(rows, None, rows)
 
 
 def test_factory_returns_the_kernel_it_compiled() -> None:
