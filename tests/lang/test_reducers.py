@@ -16,7 +16,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.emulator import emulate
-from tileprof.errors import KernelError, ShapeError, TileprofError
+from tileprof.errors import DeviceAssertError, KernelError, ShapeError, TileprofError
 
 RNG = np.random.default_rng(0)
 
@@ -247,6 +247,35 @@ def test_an_index_that_chooses_between_many_elements_is_refused() -> None:
     with pytest.raises(ShapeError, match="does not go over its 64 elements") as caught:
         tileprof.compile(kernel)
     assert "T.atomic_add" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("device", ["interpreter", "cpu"])
+def test_an_index_outside_of_the_reducer_stops_the_launch(device: str) -> None:
+    """Its update is not left out without a word."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "int32")) -> None:
+        with T.Kernel(1, threads=32):
+            acc = T.alloc_reducer((4,), "int32")
+            T.reducer_init(acc)
+            for i in T.Parallel(8):
+                acc[A[i]] += 1
+            T.copy(acc, A[0:4])
+
+    compiled = tileprof.compile(kernel)
+    with tileprof.device(device):
+        compiled(made := np.array([0, 1, 2, 3, 3, 2, 1, 1], "i4"))
+        assert made[:4].tolist() == [1, 3, 2, 2]
+        for wrong in (4, -1):
+            given = np.array([0, 1, 2, wrong, 3, 2, 1, 0], "i4")
+            with pytest.raises(DeviceAssertError, match="index 0 of the reducer `acc` is outside"):
+                compiled(given)
+
+
+def test_an_index_that_is_always_inside_is_not_checked() -> None:
+    """A remainder, and a minimum of what is not negative."""
+    program = compile_cuda(tileprof.compile(binned()).program.kernel, TARGETS["sm_90a"])
+    assert "outside of 0" not in program.source.text
 
 
 def test_an_unknown_reducer_is_refused() -> None:

@@ -38,7 +38,7 @@ _WAYS_OUT: Mapping[Code, str] = {
     "uninitialized-read": "Write it before: `T.clear`, `T.fill`, `T.copy` or an assignment.",
     "out-of-bounds": "Put the access under a condition, or allocate the buffer for all indices.",
 }
-"""What ends faults that a kernel is written with; those inside blocks are the compiler's too."""
+"""Ways out of faults that a kernel is written with; those inside blocks may be the compiler's."""
 _VERBS = {"read": "reads", "write": "writes", "atomic": "atomically updates", "wait": "waits"}
 _ACTORS: Mapping[Actor, str] = {
     "thread": "thread",

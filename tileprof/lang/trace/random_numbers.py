@@ -1,4 +1,4 @@
-"""Which numbers of a random sequence a kernel draws where.
+"""Positions in a random sequence from which a kernel draws its numbers.
 
 `T.rng_init` names a sequence and a place in it.  A draw outside of `T.Parallel` takes the next
 number.  A loop over points takes the next numbers for all its points at once: each point takes the

@@ -190,6 +190,8 @@ class Reducers(Tiles):
         if part is None:
             part = self._part(buffer, indices, region, loop)
         part.starts |= not direct
+        for dim in part.chosen:
+            self._check(buffer, dim, Expr(indices[dim], self.regions[-1]))
         choices = [range(part.alloc.shape[dim]) for dim in part.chosen]
         for numbers in product(*choices):
             at, mine = list(part.at), held
@@ -202,6 +204,13 @@ class Reducers(Tiles):
                 before = self.result(ir.Load(part.alloc.result, at))
                 mine = self.result(ir.Binary(kind, before.value, mine.value))
             self.emit(ir.Store(mine.value, part.alloc.result, at))
+
+    def _check(self, buffer: Buffer, dim: int, index: Expr) -> None:
+        """Stop the launch where an index is outside; a check that always holds is taken out."""
+        extent = buffer.type.static_shape[dim]
+        message = f"index {dim} of the reducer `{buffer.name}` is outside of 0 to {extent - 1}"
+        for kind, bound in (("ge", 0), ("lt", extent)):
+            self.emit(ir.Assert(message, self.compare(kind, index, bound).value))
 
     def _part(self, buffer: Buffer, indices: list[ir.Value], region: Region, loop: Loop) -> _Part:
         variables = region.block.args

@@ -336,11 +336,11 @@ class _ChosenRun(_Run):
     period: int = 2
     loops: Collection[ir.Block] = ()
     symbols: dict[ir.Value, Hashable] = field(default_factory=dict)
-    """How values that are not known were computed."""
+    """Computations of the values that are not known."""
     kept: dict[_Cell, Hashable] = field(default_factory=dict)
-    """How the content of variables was computed."""
+    """Computations of what is in variables."""
     versions: dict[ir.Value, int] = field(default_factory=dict)
-    """How often each buffer was written."""
+    """Number of writes of each buffer."""
     chosen: dict[Hashable, int] = field(default_factory=dict)
     slots: dict[ir.Block, dict[ir.Value, bool]] = field(default_factory=dict)
     """Whether each iteration so far filled one slot of a buffer and used no other."""

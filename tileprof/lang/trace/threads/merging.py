@@ -92,7 +92,7 @@ class _Condition:
 
 @dataclass(slots=True, eq=False)
 class _Role:
-    """What some threads of a block do."""
+    """Work of some threads of a block."""
 
     threads: Active
     conditions: tuple[_Condition, ...]
@@ -190,7 +190,7 @@ def _has_loops(ops: Sequence[ir.OpBase], uses: Uses) -> bool:
 # -- merging
 
 Parts = list[tuple[_Role, deque[ir.OpBase]]]
-"""What is left to do of each role."""
+"""Ops that each role still has to do."""
 
 
 @dataclass
@@ -213,9 +213,9 @@ class _Merging:
     role_of: dict[ir.OpBase, _Role] = field(default_factory=dict)
     """The role that does a statement."""
     versions: Counter[ir.Value] = field(default_factory=Counter)
-    """How often each buffer was written so far, in the order that is made."""
+    """Number of writes of each buffer so far, in the order that is made."""
     read: dict[ir.OpBase, int] = field(default_factory=dict)
-    """For each load, how often its buffer was written before."""
+    """Number of writes of its buffer before each load."""
 
     def __post_init__(self) -> None:
         self.known = KnownValues(self.numbers, self.threads)
@@ -437,7 +437,7 @@ class _Merging:
         made: list[ir.OpBase] = []
         constants: list[ir.OpBase] = []
         blocks: list[ir.Block] = []
-        """What stands under the condition, in the order of the program."""
+        """Ops under the condition, in the order of the program."""
         last: ir.Block | None = None
         for each in op.then.ops:
             if isinstance(each, ir.Constant):
