@@ -107,6 +107,42 @@ def test_loops_of_two_roles_run_together(slots: int, cases: bool, load_last: boo
 
 
 @tileprof.jit
+def chosen(A, which):
+    """One group loads rows, each thread of the other adds an element that its number chooses."""
+    R = T.const("R")
+    A: T.Tensor((R, 128), T.float32)
+    which: T.Tensor((128,), T.int32)
+    B = T.empty((128,), T.float32)
+    with T.Kernel(1, threads=256):
+        rows = T.alloc_shared((2, 128), T.float32)
+        total = T.alloc_local((1,), T.float32)
+        full, free = T.alloc_barrier([128] * 2), T.alloc_barrier([128] * 2)
+        tx = T.get_thread_binding()
+        if tx < 128:
+            for k in T.serial(R):
+                T.barrier_wait(free[k % 2], k // 2 & 1 ^ 1)
+                T.tma_copy(A[k, 0:128], rows[k % 2, :], barrier=full[k % 2])
+                T.barrier_arrive(full[k % 2])
+        else:
+            total[0] = 0
+            for k in T.serial(R):
+                T.barrier_wait(full[k % 2], k // 2 & 1)
+                at = which[tx - 128]
+                total[0] += T.if_then_else(at >= 0, rows[k % 2, at], 1)
+                T.barrier_arrive(free[k % 2])
+            B[tx - 128] = total[0]
+    return B
+
+
+def test_threads_of_a_role_choose_what_they_read() -> None:
+    """What is not chosen is not read: its index may be outside."""
+    rows = RNG.integers(-9, 9, (5, 128)).astype("f4")
+    which = RNG.integers(-3, 128, 128).astype("i4")
+    expected = np.where(which >= 0, rows[:, which].sum(0), 5)
+    same(chosen, [rows, which], expected.astype("f4"))
+
+
+@tileprof.jit
 def halves(A, B):
     """One group loads, two multiply the halves of a tile, each with a fragment of one name."""
     M, N, K = T.const("M, N, K")

@@ -246,21 +246,33 @@ class _Merging:
 
     def _guard(self, block: ir.Block, role: _Role | None, facts: Differences) -> None:
         """Put the statements of a block under the conditions of their roles."""
-        block.ops[:] = [self._guarded(op, self.role_of.get(op, role), facts) for op in block.ops]
+        chosen: dict[ir.Value, ir.Value] = {}
+        ops = block.ops[:]
+        for at, op in enumerate(ops):
+            for each in op.with_inner_ops():
+                _replace(each, chosen)
+            ops[at] = self._guarded(op, self.role_of.get(op, role), facts)
+            if ops[at] is not op:
+                chosen.update(zip(op.results, ops[at].results))
+        block.ops[:] = ops
 
     def _guarded(self, op: ir.OpBase, role: _Role | None, facts: Differences) -> ir.OpBase:
         """Return a statement under the condition of its role, where its threads do different
-        things."""
-        if isinstance(op, ir.ScalarOp | ir.Load | ir.View | ir.Alloc):
+        things; other threads have zeros for its results."""
+        if isinstance(op, ir.ScalarOp | ir.View | ir.Alloc | ir.Yield):
             return op
         points = (ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While)
         fits = all(isinstance(o, points) for o in op.with_inner_ops())
-        if role is None or op.results or not fits or not facts.differs(op):
+        if role is None or not fits or not facts.differs(op):
             for inner in op.blocks() if not isinstance(op, ir.Parallel) else ():
                 self._guard(inner, role, facts)
             return op
         for condition in reversed(role.conditions):
             held, other = ir.Block(ops=[op]), ir.Block()
+            if op.results:
+                nothing = [_zero(each.dtype) for each in op.results]
+                held.ops.append(ir.Yield(list(op.results)))
+                other.ops += [*nothing, ir.Yield([each.result for each in nothing])]
             sides = (held, other) if condition.taken else (other, held)
             op = ir.If(condition.value, *sides, span=op.span)
         return op
@@ -608,6 +620,10 @@ def _copied(
         marks[op] = replace(use, index=back.get(use.index, use.index), parity=parity)
     made.args = body.args
     return made, marks, found
+
+
+def _zero(dtype: ir.DType) -> ir.Constant:
+    return ir.Constant(0.0 if dtype.is_float else 0 if dtype.is_integer else False, dtype)
 
 
 def _own_variables(body: ir.Block, run: _Run) -> None:
