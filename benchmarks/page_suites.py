@@ -96,11 +96,8 @@ def section(library: dict[str, Any]) -> Iterator[str]:
     each = f"at most {library['each']} cases of each test function" if library["each"] else (
         "all cases of each test function"
     )  # fmt: skip
-    sizes = (
-        f", with the smaller sizes of `benchmarks/suites/{library['setup']}`"
-        if library["setup"]
-        else ""
-    )
+    setup = f"`benchmarks/suites/{library['setup']}`" if library["setup"] else ""
+    sizes = f", after {setup}, which says what is smaller or stood in for" if setup else ""
     yield (
         f"Commit `{library['commit']}`, run on {library['date']} on the {library['device']} "
         f"device: {each}{sizes}; a test is stopped after {library['limit_s']:g} s."

@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{name}:", flush=True)
             given = ["--tests", *held.whole, "--limit", str(held.limit), "-k", args.expression]
             if held.setup:
-                given += ["--setup", str(HERE / "collections" / held.setup)]
+                given += ["--setup", str(HERE / "suites" / held.setup)]
             given += ["--compile", args.compile, "-o", str(args.output / f"{name}.json")]
             code |= tilelang_suites.main([str(root), *given])
         result = args.output / f"{name}.json"
