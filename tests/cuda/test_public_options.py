@@ -285,7 +285,7 @@ def test_strict_takes_what_misses_nothing(target: str) -> None:
     ("wrong", "line", "reasons"),
     [
         ({"tile": (128, 128, 8)}, "T.gemm", ["not wgmma: K=8 is not a multiple of 16"]),
-        ({"threads": 96}, "T.gemm", ["not wgmma: threads=96", "are spilled to local memory"]),
+        ({"threads": 64}, "T.gemm", ["not wgmma: threads=64", "are spilled to local memory"]),
         # Rows of 1,032 bytes: neither TMA nor 16 bytes a thread.
         ({"extents": (512, 516, 512)}, "T.copy(B", ["not tma: row stride 1032 B is not a mult"]),
     ],

@@ -406,7 +406,9 @@ def _draw(
             case "for" | "long" if depth:
                 stop = f"tx % {times + 1}" if kind == "long" else times
                 lines.append(f"for c{depth} in T.serial({stop}):")
-                lines += ["    " + line for line in _draw(draw, depth - 1, f"c{depth}", False)]
+                # Threads that are in different iterations write in any order.
+                number = count if kind == "long" else f"c{depth}"
+                lines += ["    " + line for line in _draw(draw, depth - 1, number, False)]
     return lines or ["x[0] = tx"]
 
 

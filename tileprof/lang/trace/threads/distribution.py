@@ -148,7 +148,8 @@ class _Distribution:
         if self._computes(op) and op not in self.kept:
             self.values.postpone(op)
             return
-        if self._fits(op) and not self._goes_around(op) and not self._exchanges(op):
+        around = self._goes_around(op) or self._exchanges(op) or self._repeats(op)
+        if self._fits(op) and not around:
             self._spread(op, made)
         else:
             self._around(op, made)
@@ -262,6 +263,20 @@ class _Distribution:
             and (held in read or (times > 1 and held.buffer.space == "shared"))
             for held, times in written.items()
         )
+
+    def _repeats(self, op: ir.OpBase) -> bool:
+        """Return whether several threads that take a branch or loop may write one value to one
+        place, which is done once."""
+        alike = [
+            [o for o in ir.walk(block) if isinstance(o, ir.Store) and not self.facts.differs(o)]
+            for block in op.blocks()
+        ]
+        if not any(o.buffer not in self.facts.private for stores in alike for o in stores):
+            return False
+        if not isinstance(op, ir.If) or (known := self.known.of(op.condition)) is None:
+            return True
+        there = sum(map(bool, known))
+        return any(stores and n > 1 for stores, n in zip(alike, (there, len(known) - there)))
 
     def _goes_around(self, op: ir.OpBase) -> bool:
         """Return whether a loop or branch that all threads take alike stays around the `Parallel`.
