@@ -28,11 +28,12 @@ _OUTSIDE = (
 )  # fmt: skip
 """Reasons that stand outside of the language: a pattern of the error, and why."""
 _ROUNDING = (
-    (r"out_save mismatch: \d\.\d+e-10", "a sum of products in another order: 52 of 532,480 "
-     "bfloat16 results differ in their last bits; the test's bound of 2e-10 is for more tokens"),
-    (r"Tensor values are not equal: x\.shape=torch\.Size\(\[288, 128\]\)", "175 of 36,864 float32 "
-     "scales differ by up to 3e-7 of their value: exponentials of this device and of PyTorch are "
-     "rounded differently, and the test wants equal bits"),
+    (r"out_save mismatch: \d\.\d+e-10", "a sum of products in another order changes the last bits "
+     "of some bfloat16 results; the test's bound of 2e-10 is for more tokens than these"),
+    (r"Tensor values are not equal: x\.shape=torch\.Size\(\[(288, 128|1024, 4096|608, 2048)\]\)",
+     "exponentials of this device and of PyTorch are rounded differently, and the test wants equal "
+     "bits: 172 of 36,864, 550 of 131,072 and 680 of 77,824 float32 scales differ by up to 4e-7 of "
+     "their value, and 1 of 4,194,304 and 1 of 1,245,184 bfloat16 gradients by 0.7 %"),
 )  # fmt: skip
 """Failed comparisons that are rounding: a pattern of the error, and what was measured."""
 _FAULTS = (
