@@ -56,8 +56,6 @@ def describe(value: Any) -> TensorSpec | None:
         return _SPECS.get(key) or _remember(key, _numpy_spec(value))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        if type(value) is not torch.Tensor:
-            _refuse_fake(value)
         if value.is_neg():
             raise ArgumentError(
                 "a PyTorch view whose elements have other signs than its memory cannot be passed",
@@ -89,16 +87,6 @@ def _numpy_spec(value: np.ndarray[Any, Any]) -> TensorSpec:
         )
     strides = None if value.flags.c_contiguous else tuple(s // size for s in value.strides)
     return TensorSpec(_dtype(value.dtype.name), value.shape, strides, "cpu", "numpy")
-
-
-def _refuse_fake(value: Any) -> None:
-    """ArgumentError for a tensor without memory, whose address would be that of nothing."""
-    fake = sys.modules.get("torch._subclasses.fake_tensor")
-    if fake is not None and isinstance(value, fake.FakeTensor):
-        raise ArgumentError(
-            "a fake tensor of PyTorch has a shape and no memory, and cannot be passed",
-            hint="`tileprof.op` makes a kernel an operator, which takes fake tensors.",
-        )
 
 
 def _torch_spec(value: Any) -> TensorSpec:
@@ -170,19 +158,25 @@ def address(value: Any) -> int:
         return int(value.__array_interface__["data"][0])
     if hasattr(value, "data_ptr"):
         try:
-            found = int(value.data_ptr())
+            # A fake tensor would warn and then give the address 0.
+            found = 0 if _is_fake(value) else int(value.data_ptr())
         except RuntimeError:  # under `torch.vmap`
             found = 0
         if not found and math.prod(value.shape):
             raise ArgumentError(
-                "a PyTorch tensor without memory of its own, as transforms of functions pass, "
-                "cannot be passed",
-                hint="`tileprof.op` makes a kernel an operator, which transforms know.",
+                "a PyTorch tensor without memory, a fake one or one that a transform of functions "
+                "passes, cannot be passed",
+                hint="`tileprof.op` makes a kernel an operator, which takes them.",
             )
         return found
     if hasattr(value, "__cuda_array_interface__"):
         return int(value.__cuda_array_interface__["data"][0])
     return address(np.from_dlpack(value)) if is_host(value) else exported(value).address
+
+
+def _is_fake(value: Any) -> bool:
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    return fake is not None and isinstance(value, fake.FakeTensor)
 
 
 def outlives_its_owner(value: Any) -> bool:
