@@ -556,7 +556,7 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         )
 
     def seen(attribute: Any, shown: Any) -> property:
-        """What a library reads of a tensor; PyTorch and tileprof read where it is.
+        """Answers of a tensor to a library; PyTorch and tileprof read where it is.
 
         So does what runs inside of a custom operator, where `Host` does not see what is asked for.
         """
@@ -596,7 +596,7 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         for name, shown in (("is_cuda", True), ("device", torch.device("cuda", 0))):
             held = seen(getattr(torch.Tensor, name), shown)
             enter(mock.patch.object(torch.Tensor, name, held))
-        # What a compiled function means is the function itself.
+        # A compiled function computes the same as the function itself.
         enter(mock.patch.object(torch, "compile", _eager))
         enter(mock.patch.object(torch, "Generator", return_value=torch.Generator()))
         enter(mock.patch.object(torch.cuda, "Stream", mock.MagicMock()))

@@ -60,7 +60,7 @@ EMULATION_S = 40
 
 @dataclass
 class Watching:
-    """What the plugin knows while the tests of one file run."""
+    """State of the plugin while the tests of one file run."""
 
     events: Path
     done: frozenset[str]
@@ -239,7 +239,7 @@ def _apart(work: Any, *args: Any) -> Any:
 
 @dataclass
 class FileResult:
-    """What became of the tests of one file."""
+    """Outcomes of the tests of one file."""
 
     path: str
     collected: int = 0
@@ -248,9 +248,9 @@ class FileResult:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     seconds: float = 0.0
     details: dict[str, list[Any]] = field(default_factory=dict)
-    """What was not passed: outcome and reason, with the count and the first test."""
+    """Outcome and reason of tests that did not pass, with their number and the first one."""
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By kernel: in how many tests it ran, how many of these passed, and what targets gave."""
+    """Numbers of tests that ran a kernel and passed, and results of its targets, by its name."""
 
     def add(self, test: str, outcome: str, detail: str, seconds: float, kernels: list[str]) -> None:
         """Count one test."""
@@ -280,7 +280,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the driver was asked for."""
+    """Arguments of the command, the same for each file."""
 
     checkout: Path
     device: str = "cpu"

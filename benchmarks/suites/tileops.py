@@ -1,4 +1,4 @@
-"""What the tests of TileOPs need beside the stand-ins, as `tilelang_suites.py --setup` runs it.
+"""Surroundings of TileOPs' tests beside the stand-ins, as `tilelang_suites.py --setup` runs it.
 
 Their operators ask each tensor whether it is on a GPU, from inside of operators of PyTorch, where
 no function mode answers; their kernels without tensor arguments are expected to give tensors; and

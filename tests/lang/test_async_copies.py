@@ -45,7 +45,7 @@ def padded(X, at_once: int = 8):
 
 
 def test_copies_through_pointers():
-    """What the predicate leaves out is zero; the last block has rows that no tensor has."""
+    """Elements that the predicate leaves out are zero, also in rows beyond the tensor."""
     x = np.random.default_rng(1).standard_normal((6, WIDTH)).astype(np.float16)
     same_everywhere(padded, [x], np.pad(x, ((0, 0), (0, PADDED - WIDTH))))
 

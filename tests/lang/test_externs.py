@@ -100,7 +100,7 @@ def pairs(A, B):
 
 
 def test_pairs_are_computed_half_by_half() -> None:
-    """In a thread's own memory, which is also seen as single elements."""
+    """Pairs in a thread's own memory, which is also seen as single elements."""
     given = RNG.integers(-99, 99, (8, 64)).astype(ml_dtypes.bfloat16)
     factor = np.full(64, 2, ml_dtypes.bfloat16)
     same(pairs, [given, factor], abs(given.astype(np.float32)).max(0) * 2)
@@ -120,7 +120,7 @@ def shifted(A):
 
 
 def test_shift_of_a_narrow_number_keeps_its_bits() -> None:
-    """As in TileLang, where a number in the program is an int32; a narrow target wraps around."""
+    """Numbers in a program are int32, as in TileLang; a narrow target wraps around."""
     given = RNG.integers(0, 1 << 16, 32).astype(np.uint16)
     wide = given.astype(np.uint32)
     same_everywhere(shifted, [given], wide << 20 | wide << 4, given << 4)

@@ -86,7 +86,7 @@ def test_grid_is_loops_in_loops(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_loop_break_ends_the_loop(device: str) -> None:
-    """What comes after the first negative number is left alone."""
+    """Elements behind the first negative number are left alone."""
     with tileprof.device(device):
         got = ended(X)
     np.testing.assert_array_equal(got, [3, 0, 9, 4, 0, 0, 0, 0])

@@ -35,6 +35,11 @@ class Constant(OpBase):
     dtype: DType = attribute()
 
 
+def zero_of(dtype: DType) -> Constant:
+    """Return the number 0 of a type, False for bool."""
+    return Constant(0.0 if dtype.is_float else 0 if dtype.is_integer else False, dtype)
+
+
 def constant_of(value: Value) -> bool | int | float | None:
     """Return the number that a value is; None where it is no constant."""
     return value.owner.value if isinstance(value.owner, Constant) else None

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, ExecutionError, TileprofError, UnsupportedPython
+from tileprof.ir.scalar import zero_of
 from tileprof.ir.types import index
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
@@ -210,7 +211,7 @@ class Live(Tracer):
     def clear_where(self, condition: ir.Value, tile: ir.Value) -> None:
         """Set a tile to 0 if a condition holds."""
         if self.machine.env[condition]:
-            zero = self.emit(ir.Constant(0.0 if tile.dtype.is_float else 0, tile.dtype))
+            zero = self.emit(zero_of(tile.dtype))
             self.emit(ir.Fill(tile, zero.result))
 
     def store_var(self, var: Var, value: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, cast
 
 from tileprof import ir
 from tileprof.errors import DTypeError, KernelError, ShapeError
+from tileprof.ir.scalar import zero_of
 from tileprof.ir.tile import Hints
 from tileprof.lang.shapes import gemm_problem, reduce_problem, squeezed
 from tileprof.lang.static import is_number
@@ -234,7 +235,7 @@ class Tiles(Buffers):
 
     def clear_where(self, condition: ir.Value, tile: ir.Value) -> None:
         """Set a tile to 0 where a condition of the kernel holds."""
-        zero = ir.Constant(0.0 if tile.dtype.is_float else 0, tile.dtype)
+        zero = zero_of(tile.dtype)
         cleared = ir.Block(ops=[zero, ir.Fill(tile, zero.result, span=self.location())])
         self.emit(ir.If(condition, cleared, ir.Block()))
 

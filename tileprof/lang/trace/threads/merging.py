@@ -31,6 +31,7 @@ from itertools import permutations, product
 from tileprof import ir
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, rebuilt
+from tileprof.ir.scalar import zero_of
 
 from .barriers import Active, BarrierUse, Uses
 from .differences import Differences, is_meeting
@@ -270,7 +271,7 @@ class _Merging:
         for condition in reversed(role.conditions):
             held, other = ir.Block(ops=[op]), ir.Block()
             if op.results:
-                nothing = [_zero(each.dtype) for each in op.results]
+                nothing = [zero_of(each.dtype) for each in op.results]
                 held.ops.append(ir.Yield(list(op.results)))
                 other.ops += [*nothing, ir.Yield([each.result for each in nothing])]
             sides = (held, other) if condition.taken else (other, held)
@@ -620,10 +621,6 @@ def _copied(
         marks[op] = replace(use, index=back.get(use.index, use.index), parity=parity)
     made.args = body.args
     return made, marks, found
-
-
-def _zero(dtype: ir.DType) -> ir.Constant:
-    return ir.Constant(0.0 if dtype.is_float else 0 if dtype.is_integer else False, dtype)
 
 
 def _own_variables(body: ir.Block, run: _Run) -> None:
