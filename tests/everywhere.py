@@ -1,10 +1,16 @@
-"""One call of a kernel on every device that runs without a GPU: what each of them returns."""
+"""One call of a kernel on every device: what each of them returns.
+
+With `TILEPROF_TEST_GPU=1` in the environment a GPU is one of them: that runs tests of the language,
+which need none, on it as well.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tileprof
@@ -79,6 +85,8 @@ def results_everywhere(
         yield "debug", _listed(plain(*_copies(arrays), **static))
     if find_compiler():
         yield "emulated sm_90a", _emulated(function, arrays, static)
+    if os.environ.get("TILEPROF_TEST_GPU") == "1":
+        yield "GPU", _on_gpu(function, arrays, static)
 
 
 def _emulated(
@@ -100,6 +108,25 @@ def _emulated(
     program = compiled_for(kernel, "sm_90a", None, symbols)
     emulate(program.source, kernel, values, symbols)
     return [v for v, p in zip(values, traced.params, strict=True) if p.role == "out"]
+
+
+def _on_gpu(function: JitFunction, arrays: Sequence[Array], static: dict[str, Any]) -> list[Array]:
+    import torch
+
+    def moved(array: Array) -> Any:
+        # NumPy types of other packages are nothing that PyTorch knows.
+        known = array.dtype.isbuiltin == 1
+        held = torch.from_numpy((array if known else array.view(f"i{array.itemsize}")).copy())
+        return (held if known else held.view(getattr(torch, array.dtype.name))).cuda()
+
+    def fetched(tensor: Any) -> Array:
+        name = str(tensor.dtype).removeprefix("torch.")
+        if name == "bfloat16" or name.startswith("float8"):
+            held = tensor.view(torch.int16 if name == "bfloat16" else torch.int8).cpu().numpy()
+            return np.asarray(held.view(getattr(ml_dtypes, name)))
+        return np.asarray(tensor.cpu().numpy())
+
+    return [fetched(each) for each in _listed(function(*map(moved, arrays), **static))]
 
 
 def _copies(arrays: Sequence[Array]) -> list[Array]:

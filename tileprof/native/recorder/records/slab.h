@@ -4,8 +4,9 @@
 // powers of two, so that what one array has outgrown serves another; all of it goes back to the
 // system with the slab, or serves the next totals. Threads of CUPTI's fill totals and another thread
 // ends them: from malloc they would be holes in the heaps of the former, among what stays there.
-// Pages are resident from the begin. Few are enough for a few totals; what is more takes so many at
-// once that they are seldom all used: some sketches have buckets more each time, for hours.
+// Pages are resident from the begin. Few are enough for a few totals, and many more for most
+// programs; what is still missing comes in small steps: some sketches have buckets more each time,
+// for hours, and two or three slabs of one recorder grow alike.
 #pragma once
 
 #include <bit>
@@ -66,7 +67,7 @@ private:
     size_t bytes;
   };
   static constexpr size_t kRanks = 48, kLeastRank = std::bit_width(sizeof(Free)) - 1;
-  static constexpr size_t kFirst = 32u << 10, kNext = 1u << 20;
+  static constexpr size_t kFirst = 32u << 10, kSecond = 1u << 20, kNext = 256u << 10;
 
   Chunk *chunks_ = nullptr;   // the first
   Chunk *current_ = nullptr;  // that pieces come from; those behind it are free
@@ -90,7 +91,7 @@ private:
     } while (left_ < least);
   }
   Chunk *make(size_t least) {
-    size_t wanted = bytes_ < kFirst ? kFirst : kNext;
+    size_t wanted = bytes_ < kFirst ? kFirst : bytes_ < kSecond ? kSecond : kNext;
     if (wanted < least) wanted = least;
     void *pages = take_pages(wanted, true);
     if (!pages) throw std::bad_alloc();
