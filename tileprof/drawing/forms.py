@@ -7,7 +7,7 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
-from tileprof.compiler.cuda.target import Target
+from tileprof.compiler.cuda.target import WORD, Target
 
 from .launch_facts import LaunchFacts
 from .one_thread import by_one_thread, kept_by_barriers
@@ -228,7 +228,7 @@ class Forms:
             for each in ir.walk(op.body)
             if isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
         ]
-        once = _by_first_threads(op)
+        once = _by_first_threads(way)
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
@@ -270,7 +270,7 @@ class Forms:
         writes = {each for each in ops if _writes_shared(each)}
         # What is written in its place parts the points of a vector, too.
         apart = 1 if writes - behind else planner.width
-        seen: set[Hashable] = set()
+        seen = set(self._words(way, writes, apart))
         for op in ops:
             if op in writes - behind:
                 seen.clear()
@@ -288,9 +288,35 @@ class Forms:
                 kept[at] = key not in seen
                 seen.add(key)
             if not writes:
-                self._of[op] = replace(form, points=form.points[kept])
+                groups = kept.reshape(-1, form.together)
+                whole = (groups.all(axis=1) == groups.any(axis=1)).all()
+                together = form.together if whole else 1
+                self._of[op] = replace(form, points=form.points[kept], together=together)
             elif not kept.any():
                 self._of[op] = replace(form, points=form.points[kept], together=1)
+
+    def _words(self, way: Way, writes: set[ir.OpBase], apart: int) -> Iterator[Hashable]:
+        """Yield what names the elements, as `_meet` does, with which words of vectors begin that
+        are loaded from shared memory in front of the points: NVRTC takes those from the registers,
+        but not others of the same word."""
+        planner = way.planner
+        for access in way.loads:
+            op, form = access.op, self._of[access.op]
+            size, is_one = access.op.buffer.dtype.bytes, access.step == 1 and not access.members
+            if op.buffer.buffer.space != "shared" or access.guards or not is_one:
+                continue
+            if (
+                access.width == 1
+                or len(form.points) * access.width != planner.layout.registers_per_thread
+            ):
+                continue
+            for element in range(0, access.width, max(WORD // size, 1)):
+                places = places_of(form.points, form.shape)
+                places[..., planner.dim] += np.where(places[..., planner.dim] < 0, 0, element)
+                flat = places.reshape(len(places), -1, len(form.shape))
+                for at, each in enumerate(self._numbers.keys(op.indices, flat)):
+                    vector = -1 if way.is_fast and not writes else at * access.width // apart
+                    yield op.buffer, 1, vector, each
 
     def _meet_before(self, way: Way) -> None:
         """Leave out loads that stay with their points and ask for what one before them in their
@@ -408,17 +434,27 @@ def _is_cut(planner: Planner) -> bool:
     return any(a != b for a, b in zip(planner.layout.covered, planner.layout.shape, strict=True))
 
 
-def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
+def _by_first_threads(way: Way) -> set[ir.OpBase]:
     """Return what only the first of threads with the same point does: changes of memory that others
-    see, and loads of shared memory that nothing else needs, which NVRTC puts behind the branch."""
-    ops = list(ir.walk(loop.body))
+    see, and loads that nothing else needs, which NVRTC puts behind the branch.
+
+    A load of global memory stays in front where a guard chooses between it and another value, or
+    where it stands in a branch of its own, of which NVRTC makes one with that of the only change.
+    """
+    ops = list(ir.walk(way.loop.body))
     users = ir.users(ops)
     found: set[ir.OpBase] = set()
+    changes = [each for each in ops if isinstance(each, ir.Store | ir.Atomic)]
+    stay = _is_cut(way.planner) and len(changes) == 1
     for op in reversed(ops):
         match op:
             case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
                 found.add(op)
-            case ir.Load(buffer=buffer) if buffer.buffer.space != "shared":
+            case ir.Load(buffer=buffer) if buffer.buffer.space == "global" and (
+                stay or not (way.is_fast or op.in_bounds)
+            ):
+                pass
+            case ir.Load(buffer=buffer) if buffer.buffer.space not in ("global", "shared"):
                 pass
             case _ if isinstance(op, ir.Load) or is_pure(op):
                 needed = [each for value in op.results for each in users.get(value, ())]
