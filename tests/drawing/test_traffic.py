@@ -308,25 +308,27 @@ def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
 
 
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
-    """Of 70 rows of Q, K and V of 2 heads, 64 wide, it fetches 72: groups of 8."""
+    """Of 70 rows of Q, K and V of 2 heads, 64 wide, it fills in those outside: tiles have 128."""
     made = show(partial(study("attention").main, length=70, heads=2))
     for launch in made.watch.launches:
         assert launch.traffic is not None
         fetched = launch.traffic.total("global", "read", "TMA").bytes
-        assert fetched * 70 == launch.read.sum() * 72
+        assert fetched * 70 == launch.read.sum() * 128
 
 
-def test_the_copy_engine_fetches_pieces_of_rows() -> None:
+def test_the_copy_engine_fetches_sectors_of_whole_boxes() -> None:
     """An H200 gave 399,360 bytes for 150 × 160 elements in tiles of 64 × 32, and 160 × 136 in tiles
-    of 32 × 64, three times each; tiles that are inside take their own bytes."""
+    of 32 × 64, three times each: 4 and 5 sectors of a row of 128 bytes in turns, always 5 where the
+    tile is cut; tiles that are inside take their own bytes."""
     starts = np.array([[y, k] for y in range(0, 150, 64) for k in range(0, 160, 32)])
     a = engine.fetched(starts, (64, 32), (150, 160), (320, 2), 64)
     starts = np.array([[k, x] for x in range(0, 136, 64) for k in range(0, 160, 32)])
     b = engine.fetched(starts, (32, 64), (160, 136), (272, 2), 128)
-    assert a == 152 * 160 * 2
+    assert a == 192 * 160 * 2
+    assert b == 160 * (4.5 + 4.5 + 5) * 32
     assert 3 * (a + b) == 399_360
     assert engine.fetched(np.array([[0, 32], [64, 96]]), (64, 32), (256, 128), (128, 1), 32) == 4096
-    assert engine.fetched(np.array([[256, 0]]), (64, 32), (256, 128), (128, 1), 32) == 0
+    assert engine.fetched(np.array([[250, 0]]), (64, 32), (256, 128), (128, 1), 32) == 2048
 
 
 def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:

@@ -1,28 +1,26 @@
 """Bytes that the copy engine (TMA) fetches for tiles of global memory.
 
-In: where tiles begin, and how their tensor lies.  Out: bytes.  The engine asks for whole pieces of
-64 bytes, or of a row of a box where that is less: of each row its whole width, also beyond the
-tensor's last column, and of rows groups of 8, of which the last one may reach beyond the last row.
+In: where tiles begin, and how their tensor lies.  Out: bytes.  The engine fetches whole sectors of
+each row of a box, and fills in what lies outside of the tensor, whole rows too, sector by sector:
+the counter has both.
 
 Counters of launches on an H200 (`l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld`): tiles that
-are inside, of tensors whose rows are multiples of 64 bytes, take their own bytes (10 kernels,
-2026-11-28 and 2026-11-29).  What cut tiles take rests on one product, of rows of 272 bytes, which
-took 399,360 bytes (2026-11-29): these parts of the rule are the ones that give this number.
+are inside, of tensors whose rows are multiples of 64 bytes, take their own bytes (12 kernels,
+2026-11-28 and 2026-11-29).  Tiles whose rows begin in the middle of a sector rest on two products
+(rows of 272 and of 304 bytes), tiles with rows outside on one (150 rows in tiles of 64), and tiles
+cut in the middle of a sector on that of rows of 272 bytes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tileprof.compiler.cuda.target import SECTOR
+
 Ints = NDArray[np.int64]
-_PIECE = 64
-"""Bytes that are fetched together."""
-_ROWS = 8
-"""Rows that are fetched together."""
 
 
 def fetched(
@@ -38,31 +36,39 @@ def fetched(
     extents of a tile; strides: bytes between neighbours of each dimension; box: bytes of a row that
     one box copies.
     """
-    inside = np.minimum(starts + sizes, shape) - np.maximum(starts, 0)
-    inside = np.clip(inside, 0, None)
-    rows = [axis for axis in range(len(sizes) - 1) if sizes[axis] > 1]
-    if rows:
-        last = rows[-1]
-        inside[:, last] = np.minimum(-(-inside[:, last] // _ROWS) * _ROWS, sizes[last])
-    # Tiles take the same that are cut alike and begin at the same place in a piece.
-    place = (starts * np.array(strides, np.int64)).sum(axis=1, keepdims=True) % _PIECE
-    keys, counts = np.unique(np.concatenate([place, inside], axis=1), axis=0, return_counts=True)
-    return sum(
-        _tile(key[0], key[1:], sizes[-1] * strides[-1], strides, box) * times
+    low, high = np.maximum(starts, 0), np.minimum(starts + sizes, shape)
+    # Tiles take the same that are cut alike and begin at the same place in a sector.
+    place = (starts * np.array(strides, np.int64)).sum(axis=1, keepdims=True) % SECTOR
+    cut = np.concatenate([place, low - starts, high - starts], axis=1)
+    keys, counts = np.unique(cut, axis=0, return_counts=True)
+    rank = len(sizes)
+    return SECTOR * sum(
+        _sectors(key[0], key[1 : 1 + rank], key[1 + rank :], sizes, strides, box) * times
         for key, times in zip(keys.tolist(), counts.tolist())
     )
 
 
-def _tile(place: int, inside: Sequence[int], width: int, strides: Sequence[int], box: int) -> int:
-    """Return the bytes of one tile.  place: of its first byte in a piece; inside: extents that are
-    fetched; width: bytes of a row."""
-    if not math.prod(inside):
-        return 0
-    firsts = np.array([place], np.int64)
-    for extent, stride in zip(inside[:-1], strides[:-1], strict=True):
-        firsts = (firsts[:, None] + np.arange(extent) * stride % _PIECE).reshape(-1) % _PIECE
-    total, piece = 0, min(_PIECE, box, width)
+def _sectors(
+    place: int,
+    low: Sequence[int],
+    high: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    box: int,
+) -> int:
+    """Return the sectors of one tile.  place: of its first byte in a sector; low, high: extents
+    between which it lies inside the tensor."""
+    firsts, inside = np.array([place], np.int64), np.ones(1, np.bool_)
+    for axis, extent in enumerate(sizes[:-1]):
+        at = np.arange(extent)
+        firsts = (firsts[:, None] + at * strides[axis]).reshape(-1)
+        inside = (inside[:, None] & (at >= low[axis]) & (at < high[axis])).reshape(-1)
+    total, size, width = 0, strides[-1], sizes[-1] * strides[-1]
     for at in range(0, width, box):
-        begin, end = firsts + at, firsts + min(at + box, width)
-        total += int((-(-end // piece) - begin // piece).sum()) * piece
+        end = min(at + box, width)
+        begin, until = max(at, low[-1] * size), min(end, high[-1] * size)
+        there = firsts[inside] if begin < until else firsts[:0]
+        total += int((-(-(there + until) // SECTOR) - (there + begin) // SECTOR).sum())
+        total += len(there) * -(-(end - at - (until - begin)) // SECTOR)
+        total += (len(firsts) - len(there)) * -(-(end - at) // SECTOR)
     return total

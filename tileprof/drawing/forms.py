@@ -7,7 +7,7 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
-from tileprof.compiler.cuda.target import Target
+from tileprof.compiler.cuda.target import WORD, Target
 
 from .launch_facts import LaunchFacts
 from .one_thread import by_one_thread, kept_by_barriers
@@ -133,6 +133,8 @@ class Forms:
                 for load in loads_ahead(block.ops[:at], op, self.warps[op] * _WARP):
                     self._ahead[load] = around.depth, last
             match op:
+                case ir.Load() if op not in self.by_one_thread:
+                    loaded.add(self._numbers.scalar(op))
                 case ir.Parallel():
                     self.points.update(ir.walk(op.body))
                     if op.layout:
@@ -177,23 +179,39 @@ class Forms:
                         self._numbers.visit(each.loop, around.varying)
                     self._plan(each)
                     self._meet(each)
-                    front: set[ir.OpBase] = {op for access in each.loads for op in access.ops}
-                    self._meet_before(each.loop.body, front, set())
-        fast, is_only = self._ways[op].fast, self._ways[op].slow is None
-        if fast.loop is not op:
-            self._numbers.visit(fast.loop, around.varying)
-        if not is_only:
+                    self._meet_before(each)
+                    for load in _made_twice(each):
+                        form = self._of[load]
+                        points = np.concatenate([form.points, form.points])
+                        self._of[load] = replace(form, points=points)
+        fast, slow = self._ways[op].fast, self._ways[op].slow
+        if slow is not None:
             # What one of two ways loads is not there behind both of them.
             loaded, around = set(loaded), replace(around, certain=())
+            if slow.loop is not op:
+                self._numbers.visit(slow.loop, around.varying)
+            for access in slow.loads:
+                self._of_text(access.op, self._without_scalar(access, loaded), around)
+        if fast.loop is not op:
+            self._numbers.visit(fast.loop, around.varying)
         own: set[Hashable] = set()
         for access in fast.loads:
             for other in access.ops[1:]:
-                self._texts.setdefault(other, {})[around.texts] = self._of[other]
-                self._written[other] = around.written
+                self._of_text(other, self._of[other], around)
             held = loaded if self._numbers.is_fixed(access.op.buffer) else own
-            made = self._loaded(fast.planner, access, around, held)
-            self._texts.setdefault(access.op, {})[around.texts] = made
-            self._written[access.op] = around.written
+            self._of_text(access.op, self._loaded(fast.planner, access, around, held), around)
+
+    def _of_text(self, op: ir.OpBase, form: Form, around: _Around) -> None:
+        """Note the form of a load in one text of the loops around."""
+        self._texts.setdefault(op, {})[around.texts] = form
+        self._written[op] = around.written
+
+    def _without_scalar(self, access: VectorAccess, loaded: set[Hashable]) -> Form:
+        """Return the form of a load in front of a loop's points; no instruction where it is that of
+        an element that a load outside of loops over points asked for before."""
+        form = self._of[access.op]
+        scalar = isinstance(access.op, ir.Load) and self._numbers.scalar(access.op)
+        return replace(form, points=form.points[:0]) if scalar and scalar in loaded else form
 
     def _plan(self, way: Way) -> None:
         """Note how threads make all accesses of a loop that goes one way."""
@@ -210,7 +228,7 @@ class Forms:
             for each in ir.walk(op.body)
             if isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
         ]
-        once = _by_first_threads(op)
+        once = _by_first_threads(way)
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
@@ -252,7 +270,7 @@ class Forms:
         writes = {each for each in ops if _writes_shared(each)}
         # What is written in its place parts the points of a vector, too.
         apart = 1 if writes - behind else planner.width
-        seen: set[Hashable] = set()
+        seen = set(self._words(way, writes, apart))
         for op in ops:
             if op in writes - behind:
                 seen.clear()
@@ -270,26 +288,58 @@ class Forms:
                 kept[at] = key not in seen
                 seen.add(key)
             if not writes:
-                self._of[op] = replace(form, points=form.points[kept])
+                groups = kept.reshape(-1, form.together)
+                whole = (groups.all(axis=1) == groups.any(axis=1)).all()
+                together = form.together if whole else 1
+                self._of[op] = replace(form, points=form.points[kept], together=together)
             elif not kept.any():
                 self._of[op] = replace(form, points=form.points[kept], together=1)
 
-    def _meet_before(self, block: ir.Block, front: set[ir.OpBase], seen: set[Hashable]) -> None:
-        """Leave out loads of global memory that stay with their points and ask for what one before
-        them in their block, or in one around, asked for: nobody writes there.  seen: what these
-        asked for, to which those of the block are added."""
-        for op in block.ops:
-            if isinstance(op, ir.Load) and op in self._of and op not in front and op.in_bounds:
-                form = self._of[op]
-                if self._numbers.is_fixed(op.buffer) and len(form.points):
-                    places = places_of(form.points, form.shape)
-                    flat = places.reshape(len(places), -1, len(form.shape))
-                    key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
-                    if key in seen:
-                        self._of[op] = replace(form, points=form.points[:0], together=1)
-                    seen.add(key)
-            for each in op.blocks():
-                self._meet_before(each, front, set(seen))
+    def _words(self, way: Way, writes: set[ir.OpBase], apart: int) -> Iterator[Hashable]:
+        """Yield what names the elements, as `_meet` does, with which words of vectors begin that
+        are loaded from shared memory in front of the points: NVRTC takes those from the registers,
+        but not others of the same word."""
+        planner = way.planner
+        for access in way.loads:
+            op, form = access.op, self._of[access.op]
+            size, is_one = access.op.buffer.dtype.bytes, access.step == 1 and not access.members
+            if op.buffer.buffer.space != "shared" or access.guards or not is_one:
+                continue
+            if (
+                access.width == 1
+                or len(form.points) * access.width != planner.layout.registers_per_thread
+            ):
+                continue
+            for element in range(0, access.width, max(WORD // size, 1)):
+                places = places_of(form.points, form.shape)
+                places[..., planner.dim] += np.where(places[..., planner.dim] < 0, 0, element)
+                flat = places.reshape(len(places), -1, len(form.shape))
+                for at, each in enumerate(self._numbers.keys(op.indices, flat)):
+                    vector = -1 if way.is_fast and not writes else at * access.width // apart
+                    yield op.buffer, 1, vector, each
+
+    def _meet_before(self, way: Way) -> None:
+        """Leave out loads that stay with their points and ask for what one before them in their
+        block, or in one around, asked for: of memory that the loop leaves as it is."""
+        front = {op for access in way.loads for op in access.ops}
+        still = not any(map(_writes_shared, ir.walk(way.loop.body)))
+
+        def visit(block: ir.Block, seen: set[Hashable]) -> None:
+            for op in block.ops:
+                if isinstance(op, ir.Load) and op in self._of and op not in front and op.in_bounds:
+                    form, space = self._of[op], op.buffer.buffer.space
+                    fixed = still if space == "shared" else self._numbers.is_fixed(op.buffer)
+                    if fixed and len(form.points):
+                        places = places_of(form.points, form.shape)
+                        flat = places.reshape(len(places), -1, len(form.shape))
+                        key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
+                        if key in seen:
+                            self._of[op] = replace(form, points=form.points[:0], together=1)
+                        seen.add(key)
+                for each in op.blocks():
+                    visit(each, set(seen))
+
+        visit(way.loop.body, set())
 
     def _is_met(self, planner: Planner, load: ir.Load) -> bool:
         """Return whether a load of global memory under guards is made once for the points of a
@@ -318,8 +368,9 @@ class Forms:
     ) -> Form:
         """Return the form of a load in front of a loop's points, but for what threads hold already:
         `loaded`, to which it is added."""
-        op, numbers, form, loop = access.op, self._numbers, self._of[access.op], planner.op
-        if access.guards:
+        op, numbers, loop = access.op, self._numbers, planner.op
+        form = self._without_scalar(access, loaded)
+        if access.guards or not len(form.points):
             return form
         places = places_of(form.points, form.shape)
         found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
@@ -383,23 +434,55 @@ def _is_cut(planner: Planner) -> bool:
     return any(a != b for a, b in zip(planner.layout.covered, planner.layout.shape, strict=True))
 
 
-def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
+def _by_first_threads(way: Way) -> set[ir.OpBase]:
     """Return what only the first of threads with the same point does: changes of memory that others
-    see, and loads of shared memory that nothing else needs, which NVRTC puts behind the branch."""
-    ops = list(ir.walk(loop.body))
+    see, and loads that nothing else needs, which NVRTC puts behind the branch.
+
+    A load of global memory stays in front where a guard chooses between it and another value, or
+    where it stands in a branch of its own, of which NVRTC makes one with that of the only change.
+    """
+    ops = list(ir.walk(way.loop.body))
     users = ir.users(ops)
     found: set[ir.OpBase] = set()
+    changes = [each for each in ops if isinstance(each, ir.Store | ir.Atomic)]
+    stay = _is_cut(way.planner) and len(changes) == 1
     for op in reversed(ops):
         match op:
             case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
                 found.add(op)
-            case ir.Load(buffer=buffer) if buffer.buffer.space != "shared":
+            case ir.Load(buffer=buffer) if buffer.buffer.space == "global" and (
+                stay or not (way.is_fast or op.in_bounds)
+            ):
+                pass
+            case ir.Load(buffer=buffer) if buffer.buffer.space not in ("global", "shared"):
                 pass
             case _ if isinstance(op, ir.Load) or is_pure(op):
                 needed = [each for value in op.results for each in users.get(value, ())]
                 if needed and found.issuperset(needed):
                     found.add(op)
     return found
+
+
+def _made_twice(way: Way) -> set[ir.OpBase]:
+    """Return the loads under conditions that loads in front of the points need for their own
+    conditions and places, and the points need as well: the branch in front ends before that of the
+    points begins, so that neither load stands for the other."""
+    front = {op for access in way.loads for op in access.ops}
+    ahead = {
+        op
+        for access in way.loads
+        for ops in (access.slice, *(guard.slice for guard in access.guards))
+        for op in ops
+        if isinstance(op, ir.Load) and op not in front and way.planner.guards.get(op)
+    }
+    found: set[ir.OpBase] = set()
+    needed: set[ir.Value] = set()
+    for op in reversed(way.planner.ops):
+        computes = is_pure(op) or isinstance(op, ir.Load)
+        if op not in front and (not computes or not needed.isdisjoint(op.results)):
+            needed.update([op.condition] if isinstance(op, ir.If) else op.operand_values())
+            found.add(op)
+    return ahead & found
 
 
 def _writes_shared(op: ir.OpBase) -> bool:

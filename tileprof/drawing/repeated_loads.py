@@ -153,6 +153,14 @@ class Numbers:
             self._of_points.add(made)
         return Sum(0, ((made, 1),))
 
+    def scalar(self, load: ir.Load) -> Hashable:
+        """Return what names the element that all points ask for; None where they ask for several,
+        or where the memory is written."""
+        sums = tuple(self.of(each) for each in load.indices)
+        atoms = {atom for each in sums for atom, _ in each.terms}
+        alone = atoms.isdisjoint(self._axes) and atoms.isdisjoint(self._of_points)
+        return (load.buffer, sums) if alone and self.is_fixed(load.buffer) else None
+
     def keys(self, indices: Sequence[ir.Value], places: Ints) -> list[Hashable]:
         """Return what names the elements that each instruction asks for.
 

@@ -239,13 +239,15 @@ def _are_equal(one: ir.Value, other: ir.Value) -> bool:
 
 def _join_stores(block: ir.Block, way: Way) -> None:
     """Make one store of those that end both branches of an `if` at one place, as NVRTC does where
-    neither is guarded."""
+    neither is guarded.  Those behind the points stand in branches of their own."""
     made: list[ir.OpBase] = []
+    behind = {each for access in way.stores for each in access.ops}
     for op in block.ops:
         ends = [each.ops[-1] if each.ops else None for each in op.blocks()]
         match ends:
             case [ir.Store() as one, ir.Store() as other] if (
                 isinstance(op, ir.If)
+                and behind.isdisjoint((one, other))
                 and (way.is_fast or (one.in_bounds and other.in_bounds))
                 and one.buffer is other.buffer
                 and all(map(_are_equal, one.indices, other.indices))
