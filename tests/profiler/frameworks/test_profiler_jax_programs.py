@@ -174,7 +174,9 @@ def test_fusions_that_run_beside_others_are_known_by_the_names_of_both() -> None
     vars(module)["computations"] = lambda: [computation]
     both = of(8, "fusion-start") | of(8, "loop_negate_fusion")
     assert found(compiled(module), range_of(1), steps=("loop_negate_fusion",)) == [both]
-    assert found(compiled(Module("jit_f", ASYNC)), range_of(1)) == [of(8, "fusion-start")]
+    without = compiled(Module("jit_f", ASYNC))
+    assert found(without, range_of(1), steps=("a_name",)) == [of(8, "fusion-start")]
+    assert found(without, range_of(1), steps=("a_name", "another")) == [None]
 
 
 def test_compilations_are_heard_of_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

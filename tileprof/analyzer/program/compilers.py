@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from tileprof.analyzer.program.masks import Mask, below, kind, where
-from tileprof.profile import Profile, Symbol
+from tileprof.analyzer.program.masks import Mask, below, where
+from tileprof.profile import Profile, Symbol, trials_of_xla
 
 _COMPILING = re.compile(
     r"torch/_dynamo/convert_frame\.py:"
@@ -28,28 +26,13 @@ _COMPILING = re.compile(
 )
 """Code that compiles or tries variants, as `file:function`; running what it made is in other
 functions of the same files. Those of JAX and Numba are as recordings of 2026-11 have them."""
-_JAX = re.compile(r"jax/_src/")
 _NUMBA = re.compile(r"numba(_cuda)?/")
-_JAX_RUNS = re.compile(r"XlaModule:#(.*,)?hlo_module=(jit|pmap)_")
-"""Beginning of the name of the range in which XLA runs a function of JAX. The ranges of its trials
-have the name of an operation there. As of JAX 0.11, 2026-11."""
 _DRIVER_COMPILES = "compiling (overhead)"
 
 
 def compiling(profile: Profile) -> Mask:
     """Return the nodes that compile or try variants, with all below them."""
     return below(profile, where(profile, compiles)) | trials_of_xla(profile)
-
-
-def trials_of_xla(profile: Profile) -> Mask:
-    """Return what XLA tries while it compiles, on threads of its own.
-
-    In a program of JAX these are the nodes outside of Python and of ranges of JAX's functions.
-    """
-    if not where(profile, of_jax).any():
-        return np.zeros(len(profile), bool)
-    runs = where(profile, lambda symbol: bool(_JAX_RUNS.match(symbol.name)))
-    return ~below(profile, kind(profile, "frame") | runs)
 
 
 def compiles(symbol: Symbol) -> bool:
@@ -66,9 +49,3 @@ def of_numba(symbol: Symbol) -> bool:
     """Whether it is Numba's own code."""
     place = symbol.location
     return place is not None and bool(_NUMBA.search(place.file.replace("\\", "/")))
-
-
-def of_jax(symbol: Symbol) -> bool:
-    """Whether it is JAX's own code."""
-    place = symbol.location
-    return place is not None and bool(_JAX.search(place.file.replace("\\", "/")))

@@ -20,7 +20,7 @@ from tileprof.analyzer.numbers.programs import (
     STEADY_NEARLY_ALL,
     STEADY_ONCE,
 )
-from tileprof.analyzer.program.compilers import compiles, compiling, trials_of_xla
+from tileprof.analyzer.program.compilers import compiles, compiling
 from tileprof.analyzer.program.masks import (
     Column,
     Ids,
@@ -34,7 +34,7 @@ from tileprof.analyzer.program.masks import (
     where,
 )
 from tileprof.once import cached_property
-from tileprof.profile import SETUP, Profile, whole_kernels
+from tileprof.profile import SETUP, Profile, trials_of_xla, whole_kernels
 from tileprof.profile.node_names import FOR_DATA, FOR_HOST, ONLY_COPIES
 
 _LONG = (FOR_HOST, FOR_DATA)

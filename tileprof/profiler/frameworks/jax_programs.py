@@ -23,11 +23,12 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
 
 from tileprof.once import cached_property
-from tileprof.profiler.frameworks.hlo_text import parse
+from tileprof.profiler.frameworks.hlo_text import Instruction, parse
 from tileprof.profiler.frameworks.hlo_work import Work, work_of
 from tileprof.profiler.import_watch import Watch, when_imported
 
@@ -50,6 +51,18 @@ InstructionWork: TypeAlias = Mapping[str, Work | None]
 """Work by instruction's name; None where an instruction runs but its work is not known."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A module's text, as far as it is asked for."""
+
+    work: InstructionWork | None = None
+    """Work of its instructions; None where the text is not understood."""
+    names: frozenset[str] = frozenset()
+    """All instructions."""
+    nameless: int = 0
+    """Further instructions, whose names the text does not have."""
+
+
 class Program:
     """One module, whose text is read at the first question."""
 
@@ -62,34 +75,33 @@ class Program:
     @cached_property
     def work(self) -> InstructionWork | None:
         """Work of its instructions; None where its text is not understood."""
-        return self._read[0]
+        return self._read.work
 
     def has(self, steps: Iterable[str]) -> bool:
         """Whether all these steps can be of its instructions."""
-        names = self._read[1]
-        return names is None or all(each in names or _GRAPH.match(each) for each in steps)
+        if self.work is None:
+            return True
+        others = [each for each in steps if each not in self._read.names]
+        return sum(_GRAPH.match(each) is None for each in others) <= self._read.nameless
 
     @cached_property
-    def _read(self) -> tuple[InstructionWork | None, frozenset[str] | None]:
-        """Work by instruction, and the names of all instructions; None where not understood."""
+    def _read(self) -> _Read:
         try:
             parsed = parse(self._module.to_string())
             work = work_of(parsed)
             every = [
                 each for of in parsed.computations.values() for each in of.instructions.values()
             ]
-            names = {each.name for each in every}
-            begins = {each.name for each in every if each.opcode.endswith("-start")}
-            for outer, inner in _wrapped(self._module, begins).items():
-                names.add(inner)
-                if outer in work:
-                    work[inner] = work[outer]
+            begins = {each.name for each in every if _is_short(each)}
+            inner = _wrapped(self._module, begins)
+            work |= {inner[name]: work[name] for name in inner if name in work}
+            names = frozenset(each.name for each in every).union(inner.values())
         except Exception:
             # The module is JAX's, perhaps of a version that nobody knows yet.
-            return None, None
+            return _Read()
         finally:
             self._module = None
-        return work, frozenset(names)
+        return _Read(work, names, len(begins - inner.keys()))
 
 
 class Programs:
@@ -216,19 +228,25 @@ programs = Programs()
 """Those of this process, of all recordings."""
 
 
-def _wrapped(module: Any, begins: Set[str]) -> dict[str, str]:
-    """Return the names of the instructions that others begin beside further ones, by theirs.
+def _is_short(each: Instruction) -> bool:
+    """Whether an instruction begins one that the text has no name of, as `fusion-start`."""
+    is_start = each.opcode.endswith("-start") and each.opcode != "async-start"
+    return is_start and "calls" in each.attributes
 
-    The text of a module need not have them. None are known where JAX does not tell.
+
+def _wrapped(module: Any, begins: Set[str]) -> dict[str, str]:
+    """Return the names of the instructions that these begin, by theirs; none where JAX has none.
+
+    The range of the step has them, the module's text does not.
     """
     if not begins:
         return {}
     try:
         every = [each for of in module.computations() for each in of.instructions()]
         roots = [(each.name, each.async_wrapped_root()) for each in every if each.name in begins]
+        return {name: root.name for name, root in roots if root is not None}
     except Exception:
         return {}
-    return {name: root.name for name, root in roots if root is not None}
 
 
 def _ranked(

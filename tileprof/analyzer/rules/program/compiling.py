@@ -20,9 +20,9 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.program.compilers import of_jax, of_numba
+from tileprof.analyzer.program.compilers import of_numba
 from tileprof.analyzer.rules.program.numbers import COMPILING_HOST_SHARE
-from tileprof.profile import Symbol
+from tileprof.profile import Symbol, of_jax
 
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 _ADVICE = (
