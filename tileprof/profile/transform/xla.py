@@ -36,6 +36,11 @@ def of_jax(symbol: Symbol) -> bool:
     return place is not None and bool(_JAX.search(place.file.replace("\\", "/")))
 
 
+def runs_jax(symbol: Symbol) -> bool:
+    """Whether it is the range in which XLA runs a function of JAX."""
+    return symbol.kind == "scope" and bool(_JAX_RUNS.match(symbol.name))
+
+
 def is_pass(name: str) -> bool:
     """Whether a scope of this name is a part of XLA's compiler, inside the range of a program."""
     return bool(_XLA.match(name)) and not name.startswith(("XlaModule:", "XlaCompile:"))
@@ -48,7 +53,7 @@ def trials_of_xla(profile: Profile) -> npt.NDArray[np.bool_]:
     """
     if not any(map(of_jax, profile.symbols)):
         return np.zeros(len(profile), bool)
-    outside = [each.kind == "frame" or bool(_JAX_RUNS.match(each.name)) for each in profile.symbols]
+    outside = [each.kind == "frame" or runs_jax(each) for each in profile.symbols]
     found: npt.NDArray[np.bool_] = nearest(profile.parents, np.array(outside)[profile.symbol]) < 0
     return found
 
@@ -78,7 +83,7 @@ def ways_into_graphs(profile: Profile) -> npt.NDArray[np.bool_]:
     again, which says nothing more. So steps of graphs are below their graph, as others are.
     """
     found = np.zeros(len(profile), bool)
-    runs = [bool(_JAX_RUNS.match(each.name)) for each in profile.symbols]
+    runs = [runs_jax(each) for each in profile.symbols]
     if not any(each.name == CAPTURED for each in profile.symbols) or not any(runs):
         return found
     # By node: the run around it, where a way from it began, and whether it is in a graph.
