@@ -12,6 +12,7 @@ from collections.abc import Container
 
 import numpy as np
 
+from tileprof.analyzer.numbers.programs import STEADY_NEARLY_ALL
 from tileprof.analyzer.program.masks import Mask, below, nearest, outermost, own, where
 from tileprof.profile import Profile, Symbol, of_jax, trials_of_xla
 
@@ -33,8 +34,6 @@ functions of the same files. Those of JAX and Numba are as recordings of 2026-11
 _NUMBA = re.compile(r"numba(_cuda)?/")
 _OF_XLA = re.compile(r"Xla(Compile|Module):#(?:.*,)?(?:hlo_)?module=((?:jit|pmap)_[^,#]*)")
 """Name of the range in which XLA compiles a function of JAX, or runs it."""
-_NEARLY_ALL = 0.8
-"""Share of XLA's compiling from which what is compiled once stands for all of it."""
 _DRIVER_COMPILES = "compiling (overhead)"
 
 
@@ -45,12 +44,11 @@ def compiling(profile: Profile) -> Mask:
 
 def compiled_by_xla(profile: Profile) -> dict[str, tuple[int, int]]:
     """Return how often XLA compiled functions of JAX, and how often it ran them, by their names."""
-    visits = own(profile, "count")
+    visits = np.bincount(profile.symbol, own(profile, "count"), len(profile.symbols))
     found = defaultdict[str, list[int]](lambda: [0, 0])
     for number, symbol in enumerate(profile.symbols):
         if symbol.kind == "scope" and (said := _OF_XLA.match(symbol.name)) is not None:
-            count = int(visits[profile.symbol == number].sum())
-            found[said[2]][said[1] == "Module"] += count
+            found[said[2]][said[1] == "Module"] += int(visits[number])
     return {name: (compiled, ran) for name, (compiled, ran) in found.items()}
 
 
@@ -65,7 +63,7 @@ def is_first_use(profile: Profile) -> bool:
         compilations = where(profile, lambda symbol: _compiles_module(symbol, names))
         return float(times[compilations].sum())
 
-    return taken(once) > _NEARLY_ALL * taken(counts)
+    return taken(once) > STEADY_NEARLY_ALL * taken(counts)
 
 
 def _compiles_module(symbol: Symbol, names: Container[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What XLA tries while it compiles, apart from what a program of JAX runs.
+"""Trials of XLA's compiler, apart from what a program of JAX runs.
 
 In: a profile.  Out: a mask of its nodes; the profile with XLA's threads below one scope at the top.
 
