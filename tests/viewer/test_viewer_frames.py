@@ -325,6 +325,50 @@ def test_phases_of_a_program_that_samples_and_has_losses() -> None:
     assert order == ["forward", "sampling", "loss", "others", "imports"]
 
 
+def by_hand(text: str = "p -= lr * p.grad", model: str = "mlp", momentum: str = "sgd") -> Profile:
+    """A step with a model of functions, and an update of that text in place."""
+    lines = ["def mlp(x):", "    return x @ w", "def sgd(ps):", f"    {text}", "    v.mul_(0.9)",
+             "def train():", "    for x in batches():", "        loss = mlp(x)",
+             "        loss.backward()", "        sgd(ps)", "train()"]  # fmt: skip
+
+    def line(function: str, number: int, *children: Nested, time: float = 0) -> Nested:
+        frame = node("frame", function, f"/w/a.py:{number}", cpu_time=time)
+        return with_children(frame, *children)
+
+    def backward(name: str, time: float) -> Nested:
+        return (Symbol("op", name, None, "backward"), {"cpu_time": time}, [])
+
+    product = with_children(node("op", "aten::mm", cpu_time=100), backward("MmBackward0", 200))
+    gradients = backward("torch::autograd::AccumulateGrad", 8)
+    tree = line(
+        "<module>", 11,
+        line("train", 7, node("op", "aten::randn", cpu_time=30)),
+        line("train", 8, line(model, 2, product, node("op", "aten::to", cpu_time=7), time=5)),
+        line("train", 9, gradients, time=1),
+        line("train", 10, line("sgd", 4, node("op", "aten::sub_", cpu_time=40)),
+             line(momentum, 5, node("op", "aten::mul_", cpu_time=20))),
+    )  # fmt: skip
+    return profile_of(tree, tables=Tables(sources={"/w/a.py": "\n".join(lines)}))
+
+
+def phases(profile: Profile) -> dict[str, float]:
+    """The host's time of each phase."""
+    tree = grouped(with_frames(profile, "user").profile, "phase")
+    return {tree.names[top]: tree.total("cpu_time")[top] for top in tree.roots()}
+
+
+def test_phases_of_a_step_without_modules_and_optimizers() -> None:
+    """What has a backward pass is forward; a function that changes tensors by `.grad` updates."""
+    step = {"forward": 112, "backward": 208, "optimizer": 60, "others": 31}
+    assert phases(by_hand()) == step
+    assert phases(by_hand("p.data.add_(p.grad, alpha=-lr)")) == step
+    # Of a function that computes other things too, only the line with the gradient.
+    inline = phases(by_hand(model="sgd"))
+    assert inline == step | {"optimizer": 40, "others": 51}
+    for other in ("x -= x.mean()", "x -= torch.autograd.grad(y, x)[0]", "no_grad(update)(x)"):
+        assert phases(by_hand(other)) == {"forward": 112, "backward": 208, "others": 91}
+
+
 def test_lines_of_files_of_one_name_are_told_apart() -> None:
     """By as many folders as that takes; imports say so, and come last."""
     files = ("/w/app/utils.py", "/w/lib/utils.py", "/w/a.py", "/utils.py")
