@@ -117,6 +117,31 @@ def test_a_program_without_a_device() -> None:
         assert [each.severity for each in said] == ["symptom"] * told
 
 
+@pytest.mark.parametrize(("counts", "first"), [
+    ({"jit_step": (1, 50, 900), "jit_broadcast_in_dim": (3, 3, 100)}, True),
+    ({"jit_step": (1, 50, 500), "jit_update": (25, 50, 500)}, False),
+    ({"jit_step": (1, 1, 1000)}, False),
+])  # fmt: skip
+def test_first_uses_of_functions_of_jax(
+    counts: dict[str, tuple[int, int, int]], first: bool
+) -> None:
+    """Known by how often XLA compiled and ran each: what runs but once may be compiled again."""
+    builder = TreeBuilder()
+    main = builder.child(-1, "frame", "main", Location("main.py", 1, function="main"))
+    file = "/venv/lib/python3.12/site-packages/jax/_src/compiler.py"
+    at = builder.child(main, "frame", "compile_or_get_cached", Location(file, 9))
+    for name, (compiled, ran, time) in counts.items():
+        compiling = builder.child(at, "scope", f"XlaCompile:#module={name}#")
+        builder.add(compiling, "count", compiled)
+        builder.add(compiling, "cpu_time", time)
+        builder.add(builder.child(main, "scope", f"XlaModule:#hlo_module={name}#"), "count", ran)
+    finding = only(builder.snapshot(), "compiling")
+    assert ("a longer run has no" in finding.author) == first
+    assert ("twice the steps" in finding.author) != first
+    programs, runs = (sum(each[at] for each in counts.values()) for at in (0, 1))
+    assert f"{programs} programs, which ran {runs} times" in finding.evidence[1].text
+
+
 @pytest.mark.parametrize(
     ("code", "advice"),
     [

@@ -118,6 +118,12 @@ def test_gaps_of_what_is_compiled_once() -> None:
     assert milliseconds(of_jax(compiles=20)) == pytest.approx(310)
 
 
+def test_functions_that_run_more_often_than_they_compile() -> None:
+    """Two programs at one line are first uses, of arrays of two shapes; eleven for 20 runs not."""
+    assert milliseconds(of_jax(compiles=2)) == pytest.approx(10)
+    assert milliseconds(of_jax(compiles=11)) == pytest.approx(310)
+
+
 def test_what_xla_tries_is_of_no_step() -> None:
     """Work on its own threads: beside ranges of functions of JAX, in ranges of an operation."""
     step = of_jax(compiles=1)

@@ -129,6 +129,14 @@ def test_collapsed_stacks_hold_own_values() -> None:
     assert export(profile_of(SMALL), "collapsed") == "main 5\nmain;k 1500\nmain;l 1\n"
 
 
+def test_the_code_of_a_file_is_called_after_it() -> None:
+    """Bars of a flame graph have no place beside their names."""
+    tree = with_children(
+        node("frame", "<module>", "/home/me/train.py:7"), node("kernel", "k", time=9)
+    )
+    assert export(profile_of(tree), "collapsed") == "train.py;k 9\n"
+
+
 def test_collapsed_names_cannot_break_the_format() -> None:
     """Separators and line ends within names are escaped, and so is the escape itself."""
     tree = with_children(node("scope", "a;b\\x"), node("scope", "c\nd e", time=2))

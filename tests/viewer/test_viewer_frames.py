@@ -8,10 +8,12 @@ from typing import cast
 
 import pytest
 
+from tests.jax_recording import recording
 from tests.viewer.samples import Nested, node, profile_of, with_children
 from tileprof.analyzer import analyze
 from tileprof.errors import UsageError
 from tileprof.profile import (
+    HIDDEN,
     Frames,
     Group,
     Metric,
@@ -27,6 +29,7 @@ from tileprof.profile import (
     without_native_libraries,
 )
 from tileprof.profile.transform.groups import told_apart
+from tileprof.profile.transform.xla import THREADS
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
 
@@ -322,6 +325,50 @@ def test_phases_of_a_program_that_samples_and_has_losses() -> None:
     assert order == ["forward", "sampling", "loss", "others", "imports"]
 
 
+def by_hand(text: str = "p -= lr * p.grad", model: str = "mlp", momentum: str = "sgd") -> Profile:
+    """A step with a model of functions, and an update of that text in place."""
+    lines = ["def mlp(x):", "    return x @ w", "def sgd(ps):", f"    {text}", "    v.mul_(0.9)",
+             "def train():", "    for x in batches():", "        loss = mlp(x)",
+             "        loss.backward()", "        sgd(ps)", "train()"]  # fmt: skip
+
+    def line(function: str, number: int, *children: Nested, time: float = 0) -> Nested:
+        frame = node("frame", function, f"/w/a.py:{number}", cpu_time=time)
+        return with_children(frame, *children)
+
+    def backward(name: str, time: float) -> Nested:
+        return (Symbol("op", name, None, "backward"), {"cpu_time": time}, [])
+
+    product = with_children(node("op", "aten::mm", cpu_time=100), backward("MmBackward0", 200))
+    gradients = backward("torch::autograd::AccumulateGrad", 8)
+    tree = line(
+        "<module>", 11,
+        line("train", 7, node("op", "aten::randn", cpu_time=30)),
+        line("train", 8, line(model, 2, product, node("op", "aten::to", cpu_time=7), time=5)),
+        line("train", 9, gradients, time=1),
+        line("train", 10, line("sgd", 4, node("op", "aten::sub_", cpu_time=40)),
+             line(momentum, 5, node("op", "aten::mul_", cpu_time=20))),
+    )  # fmt: skip
+    return profile_of(tree, tables=Tables(sources={"/w/a.py": "\n".join(lines)}))
+
+
+def phases(profile: Profile) -> dict[str, float]:
+    """The host's time of each phase."""
+    tree = grouped(with_frames(profile, "user").profile, "phase")
+    return {tree.names[top]: tree.total("cpu_time")[top] for top in tree.roots()}
+
+
+def test_phases_of_a_step_without_modules_and_optimizers() -> None:
+    """What has a backward pass is forward; a function that changes tensors by `.grad` updates."""
+    step = {"forward": 112, "backward": 208, "optimizer": 60, "others": 31}
+    assert phases(by_hand()) == step
+    assert phases(by_hand("p.data.add_(p.grad, alpha=-lr)")) == step
+    # Of a function that computes other things too, only the line with the gradient.
+    inline = phases(by_hand(model="sgd"))
+    assert inline == step | {"optimizer": 40, "others": 51}
+    for other in ("x -= x.mean()", "x -= torch.autograd.grad(y, x)[0]", "no_grad(update)(x)"):
+        assert phases(by_hand(other)) == {"forward": 112, "backward": 208, "others": 91}
+
+
 def test_lines_of_files_of_one_name_are_told_apart() -> None:
     """By as many folders as that takes; imports say so, and come last."""
     files = ("/w/app/utils.py", "/w/lib/utils.py", "/w/a.py", "/utils.py")
@@ -373,6 +420,45 @@ def test_ranges_of_xla_have_the_names_of_jax(name: str, shown: str) -> None:
     profile = profile_of(with_children(node("scope", name), node("kernel", "k", time=9)))
     assert with_frames(profile, "user").profile.names[0] == shown
     assert with_frames(profile, "all").profile.names[0] == name
+
+
+def test_passes_of_xla_are_no_users_nodes() -> None:
+    """What they take is the compilation's; all frames have them."""
+    profile = profile_of(
+        with_children(
+            node("scope", "XlaCompile:#module=jit_f#"),
+            with_children(node("scope", "XlaPass:#name=fusion,program_id=6#"),
+                          node("kernel", "k", time=9)),
+        )
+    )  # fmt: skip
+    assert paths(with_frames(profile, "user").profile) == {"XlaCompile jit_f", "XlaCompile jit_f/k"}
+    assert with_frames(profile, "all").profile == profile
+
+
+def test_a_recording_of_jax_begins_with_the_program() -> None:
+    """What XLA compiles and tries is one node behind it, and steps of graphs are below these."""
+    text = render_view(recording(), ViewOptions(), width=100)
+    shown = with_frames(recording(), "user")
+    tree, moved = shown.profile, shown.moved
+    own = {tree.names[top] for top in tree.roots() if tree.total("time")[top]}
+    assert own - {HIDDEN.name} == {"<module>", THREADS}
+    graph = "main/jit_summed/while.6/command_buffer_6/jit(summed)/while/body/eval_jaxpr/dot_general"
+    assert f"<module>/{graph}/gemm_fusion_dot" in paths(tree)
+    assert text.index("jit_trained") < text.index(THREADS)
+    for at, to in enumerate(moved.tolist()):
+        assert recording().kinds[at] != "kernel" or tree.names[to] == recording().names[at]
+
+
+def test_another_thread_of_a_program_without_xla_stays() -> None:
+    """And ranges of XLA that a program without JAX opens."""
+    loose = with_children(node("api", "cuMemcpyAsync"), node("memcpy", "DtoH", time=9))
+    trial = node("scope", "XlaModule:#hlo_module=gemm.1#", time=3)
+    jax = node("frame", "bind", "/env/lib/python3.11/site-packages/jax/_src/core.py:9", time=5)
+    assert "cuMemcpyAsync" in paths(with_frames(profile_of(loose, jax), "user").profile)
+    assert "cuMemcpyAsync" in paths(with_frames(profile_of(loose, trial), "user").profile)
+    tree = with_frames(profile_of(loose, trial, jax), "user").profile
+    assert {f"{THREADS}/cuMemcpyAsync/DtoH", f"{THREADS}/gemm.1"} <= paths(tree)
+    assert sum(tree.total("time")[top] for top in tree.roots()) == 17
 
 
 def test_functions_of_ones_own_can_be_left_out(

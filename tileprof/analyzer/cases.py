@@ -34,6 +34,7 @@ from tileprof.profile import (
     DeviceInfo,
     KernelInfo,
     PcSamples,
+    trials_of_xla,
 )
 from tileprof.profile.counters import RATES, SETS
 from tileprof.remarks import Decision, Remark
@@ -322,7 +323,11 @@ class Program(ProgramFacts):
 
     def _grouped(self) -> Iterator[tuple[str, tuple[int, ...], KernelInfo | None]]:
         profile, groups = self.profile, dict[tuple[str, int], list[int]]()
+        # What XLA tries is no kernel of the program, whatever could be better about it.
+        tried = trials_of_xla(profile)
         for node in profile.find(kind="kernel"):
+            if tried[node]:
+                continue
             info = profile.tables.node_kernels.get(node, -1)
             groups.setdefault((profile.names[node], info), []).append(node)
         times = self.whole_kernels("time")

@@ -18,7 +18,7 @@ from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.masks import Ids, Mask
 from tileprof.errors import Location
 from tileprof.once import cached_property
-from tileprof.profile import Symbol, is_installed
+from tileprof.profile import Symbol, is_installed, of_jax, runs_jax
 from tileprof.profile.node_names import LOADER_SCOPE
 
 _LOADER = re.compile(rf"{LOADER_SCOPE}_SingleProcessDataLoaderIter\.__next__")
@@ -96,6 +96,16 @@ class Nodes:
     def compiling(self) -> Mask:
         """What compiles, or tries variants, with all below."""
         return self.steps.compiling
+
+    @cached_property
+    def jax(self) -> Mask:
+        """JAX's own code, and the functions of JAX that XLA runs, with all below."""
+        return self.below(self.where(lambda symbol: of_jax(symbol) or runs_jax(symbol)))
+
+    @cached_property
+    def programs_of_jax(self) -> Ids:
+        """By node, the range of the function of JAX that XLA runs there; -1 for none."""
+        return self.nearest(self.where(runs_jax))
 
     @cached_property
     def loaders(self) -> Mask:

@@ -13,6 +13,9 @@ FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
 BEFORE_UNKNOWN, ONLY_COPIES = "before unknown work", "only copies"
 """Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
 
+CAPTURED = "captured at"
+"""Name of the node between the launch of a graph and the path on which its work was captured."""
+
 OPTIMIZER_SCOPE, LOADER_SCOPE = r"Optimizer\.\w+#", r"enumerate\(.*\)#"
 """Beginnings of scopes that PyTorch opens by itself in a training step, as regular expressions."""
 

@@ -38,6 +38,7 @@ from tileprof.profile.transform.gate import fail_if
 from tileprof.profile.transform.groups import Group, grouped, merge_by, rank_of
 from tileprof.profile.transform.module_lines import as_shown, with_whole_modules
 from tileprof.profile.transform.regroup import HIDDEN, cut
+from tileprof.profile.transform.xla import of_jax, runs_jax, trials_of_xla
 from tileprof.profile.tree.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.tree.model import Node, Profile, build
 from tileprof.profile.tree.symbol import KINDS, Symbol
@@ -63,8 +64,8 @@ __all__ = [
     "TrackSums", "TrackTotals", "TreeBuilder",
     "as_shown", "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if",
     "filter_nodes", "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled",
-    "leave_out", "limit_depth", "load", "merge", "merge_by", "optimizers_work", "prune", "rank_of",
-    "save", "split_sketches", "step_times", "to_hatchet", "to_json", "to_literal", "users",
-    "whole_kernels", "with_frames", "with_module_names", "with_whole_modules",
-    "without_native_libraries",
+    "leave_out", "limit_depth", "load", "merge", "merge_by", "of_jax", "optimizers_work", "prune",
+    "rank_of", "runs_jax", "save", "split_sketches", "step_times", "to_hatchet", "to_json",
+    "to_literal", "trials_of_xla", "users", "whole_kernels", "with_frames", "with_module_names",
+    "with_whole_modules", "without_native_libraries",
 ]  # fmt: skip

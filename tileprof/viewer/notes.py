@@ -15,6 +15,7 @@ from tileprof.profile import DEVICE_WORK, SETUP, Profile, step_times
 from tileprof.profile.imports import imports
 from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.profile.shares import SAMPLES, Share, shares_of
+from tileprof.profile.transform.xla import THREADS
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.columns import visits
 from tileprof.viewer.grid import Label
@@ -110,10 +111,11 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
 
 
 def once(profile: Profile) -> npt.NDArray[np.bool_]:
-    """Return the nodes at the top that are set-up or imports."""
+    """Return the nodes at the top that are set-up, imports, or XLA's threads that compile."""
     found = np.zeros(len(profile), bool)
     for top in profile.roots():
-        found[top] = profile.phases[top].startswith(SETUP) or imports(profile, top)
+        compiles = profile.names[top] == THREADS
+        found[top] = compiles or profile.phases[top].startswith(SETUP) or imports(profile, top)
     return found
 
 

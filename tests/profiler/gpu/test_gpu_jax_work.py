@@ -57,9 +57,10 @@ def test_kernels_of_jax_have_the_work_of_their_instructions(tmp_path: Path) -> N
     # 32 turns of a loop are launches of their own.
     looped = total(profile, "summed", "flops")
     assert looped == pytest.approx(TIMES * 32 * 2 * 256 * 512 * 512, rel=0.1), listed
-    for name in ("summed", "trained"):
+    # Calls of cuBLAS are graphs within XLA's graphs, whose nodes are not those that were captured.
+    for name, least in (("summed", 0.95), ("trained", 0.8)):
         known = sum(e.own("time") for e in kernels(profile, name) if e.own("bytes"))
-        assert known > 0.95 * total(profile, name, "time"), listed
+        assert known > least * total(profile, name, "time"), listed
     of_node = profile.tables.node_kernels
     infos = [profile.tables.kernels[of_node[each]] for each in places(profile, "product")]
     kinds = {each.attributes.get("multiplies") for each in infos}

@@ -56,7 +56,7 @@ class Recorded:
         nodes = self.tree.nodes
         host = [self.host.get(each.index) for each in nodes]
         device = [self.device.get(each.index) for each in nodes]
-        give_xla_work(nodes, host, device, {MODULE: WORK}.get)
+        give_xla_work(nodes, host, device, lambda _: {MODULE: WORK})
         found = {}
         for node in nodes:
             said = host[node.index]
@@ -138,7 +138,7 @@ def test_types_of_products_are_told_of_kernels_that_have_one() -> None:
     nodes = seen.tree.nodes
     host = [seen.host.get(each.index) for each in nodes]
     device = [seen.device.get(each.index) for each in nodes]
-    assert give_xla_work(nodes, host, device, lambda _: WORK) == {kernel.index: "bf16"}
+    assert give_xla_work(nodes, host, device, lambda _: {MODULE: WORK}) == {kernel.index: "bf16"}
     info = KernelInfo("gemm", "cuda:0", attributes={"grid": "1"})
     assert with_product(info, {"bf16"}).attributes == {"grid": "1", "multiplies": "bf16"}
     assert with_product(info, {"bf16", "f32"}) == with_product(info, set()) == info
@@ -151,7 +151,9 @@ def test_what_the_host_did_at_a_kernel_stays() -> None:
     seen.host[kernel.index] = before = HostTotals(own_ns=5)
     nodes = seen.tree.nodes
     host = [seen.host.get(each.index) for each in nodes]
-    give_xla_work(nodes, host, [seen.device.get(each.index) for each in nodes], lambda _: WORK)
+    give_xla_work(
+        nodes, host, [seen.device.get(each.index) for each in nodes], lambda _: {MODULE: WORK}
+    )
     after = host[kernel.index]
     assert after is not None
     assert (after.own_ns, after.metrics) == (5, {"bytes": 200, "flops": 20})
@@ -179,9 +181,7 @@ ENTRY %main (x: f32[64,32], y: f32[32,32]) -> f32[64,32] {
 def test_a_recorded_program_of_jax(names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches on a played CUPTI in ranges of XLA: bytes, flops and type by hand."""
     native = pytest.importorskip("tileprof.native._recorder")
-    module = SimpleNamespace(
-        name="jit_f", to_string=lambda: TEXT, as_serialized_hlo_module_proto=lambda: b"\x28\x07"
-    )
+    module = SimpleNamespace(name="jit_f", to_string=lambda: TEXT)
     known = Programs()
     known.note(
         SimpleNamespace(client=SimpleNamespace(platform="cuda"), hlo_modules=lambda: [module])

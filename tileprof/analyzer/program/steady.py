@@ -20,7 +20,7 @@ from tileprof.analyzer.numbers.programs import (
     STEADY_NEARLY_ALL,
     STEADY_ONCE,
 )
-from tileprof.analyzer.program.compilers import compiles, compiling, trials_of_xla
+from tileprof.analyzer.program.compilers import compiles, compiling, first_uses
 from tileprof.analyzer.program.masks import (
     Column,
     Ids,
@@ -34,7 +34,7 @@ from tileprof.analyzer.program.masks import (
     where,
 )
 from tileprof.once import cached_property
-from tileprof.profile import SETUP, Profile, whole_kernels
+from tileprof.profile import SETUP, Profile, trials_of_xla, whole_kernels
 from tileprof.profile.node_names import FOR_DATA, FOR_HOST, ONLY_COPIES
 
 _LONG = (FOR_HOST, FOR_DATA)
@@ -87,13 +87,14 @@ class Steps:
 
     @cached_property
     def _compiled_once(self) -> Mask:
-        """What was compiled in one visit of a compiler's scope, with all below, and trials of XLA.
+        """What was compiled in one visit of a compiler's scope, with all below; first uses of JAX's
+        functions and trials of XLA.
 
         A program that compiles anew in each step does so in each visit of the same scope.
         """
         scopes = below(self.profile, where(self.profile, compiles)) & kind(self.profile, "scope")
         once = outermost(self.profile, scopes) & (self.count > 0) & (self.count < self.least)
-        return below(self.profile, once) | trials_of_xla(self.profile)
+        return below(self.profile, once) | first_uses(self.profile) | trials_of_xla(self.profile)
 
     @cached_property
     def repeats(self) -> bool:

@@ -38,6 +38,11 @@ _ADVICE = (
     ' torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True for'
     " convolutions; or run the model under torch.autocast with bfloat16."
 )
+_ADVICE_FOR_JAX = (
+    "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores: set"
+    ' jax_default_matmul_precision, or precision= of the operation, to "tensorfloat32"; or compute'
+    " in bfloat16."
+)
 _FIXES: tuple[Fix, ...] = (MatmulPrecision(), Autocast())
 
 
@@ -51,9 +56,10 @@ def find(program: Program) -> Iterator[Draft]:
     share = tree.share(time)
     node = plain[0].nodes[0]
     place = tree.place(node)
+    advice, fixes = (_ADVICE_FOR_JAX, ()) if tree.jax[node] else (_ADVICE, _FIXES)
     static = Evidence("static", f"{plain[0].name} multiplies 32-bit floats without tensor cores")
     if not time:
-        yield Draft("warning", _title(len(plain)), place, (static,), _ADVICE, fixes=_FIXES)
+        yield Draft("warning", _title(len(plain)), place, (static,), advice, fixes=fixes)
         return
     text = f"{len(plain)} such kernels take {percent(share)} of {tree.whose}"
     evidence = [static, Evidence("activities", text)]
@@ -64,8 +70,8 @@ def find(program: Program) -> Iterator[Draft]:
     saving, told = _saving(tree, plain)
     evidence += [Evidence("activities", told)] if told else []
     nodes = tuple(each for case in plain for each in case.nodes)
-    yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), _ADVICE, "", saving,
-                nodes=nodes, fixes=_FIXES)  # fmt: skip
+    yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), advice, "", saving,
+                nodes=nodes, fixes=fixes)  # fmt: skip
 
 
 def plain_products(program: Program) -> list[KernelCase]:

@@ -24,6 +24,7 @@ from tileprof.errors import Location, UsageError
 from tileprof.profile.installed import is_installed
 from tileprof.profile.node_names import CALL_SUFFIX, LAYER_SUFFIX, MODULE_CALLER, MODULE_FILE
 from tileprof.profile.transform.operations import leave_out, regular, with_values
+from tileprof.profile.transform.xla import is_pass, ways_into_graphs, with_trials_apart
 from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
@@ -84,6 +85,7 @@ def with_frames(
     """
     if frames == "all":
         return Shown(profile, 0, np.arange(len(profile)))
+    profile, placed = with_trials_apart(profile)
     wanted, own = re.compile(include) if include else None, _own_patterns()
     packages = _of_program(profile)
     profile = with_module_names(profile, layers)
@@ -91,15 +93,16 @@ def with_frames(
     for number, symbol in enumerate(profile.symbols):
         shown = users(symbol, packages) if frames == "user" else symbol
         passed_on = _passes_on(symbol, own, installed=frames == "library")
+        passed_on |= frames == "user" and symbol.kind == "scope" and is_pass(symbol.name)
         asked_for = wanted is not None and bool(wanted.search(symbol.name))
         outside[number] = (shown is None or passed_on) and not asked_for
         symbols[number] = labelled(shown or symbol)
-    nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
+    nodes: npt.NDArray[np.bool_] = outside[profile.symbol] | ways_into_graphs(profile)
     if not nodes.any() and symbols == list(profile.symbols):
-        return Shown(profile, 0, np.arange(len(profile)))
+        return Shown(profile, 0, placed)
     frames_out = nodes & (np.array(profile.kinds) == "frame")
     made, moved = leave_out(replace(profile, symbols=tuple(symbols)), nodes)
-    return Shown(made, int(frames_out.sum()), moved)
+    return Shown(made, int(frames_out.sum()), moved[placed])
 
 
 def of_libraries(profile: Profile, program: Profile) -> npt.NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from tileprof.profile.node_names import LOADER_SCOPE
 from tileprof.profile.steps import SETUP
 from tileprof.profile.transform.closures import optimizers_work
 from tileprof.profile.transform.frames import is_module
+from tileprof.profile.transform.hand_written import differentiated, updates
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.operations import with_values
 from tileprof.profile.transform.regroup import keys_of, rehang, with_symbols
@@ -167,7 +168,7 @@ def _nearest(profile: Profile, wanted: Callable[[Symbol], bool]) -> Nodes:
 
 def _phases(profile: Profile) -> list[str]:
     """Return the part of a training step, or of a program around it, that each node belongs to."""
-    optimizer = optimizers_work(profile)
+    optimizer = optimizers_work(profile) | updates(profile)
     loader = _nearest(profile, lambda symbol: bool(_LOADER.match(symbol.name))) >= 0
     loading = np.zeros(len(profile), bool)
     loading[[top for top in profile.roots() if imports(profile, top)]] = True
@@ -196,13 +197,18 @@ def _inner_phases(profile: Profile) -> list[str]:
     """Return, by the innermost node that tells, what none of the other phases is.
 
     Losses and draws of tokens are operations, or modules, of their own; the rest of a module is
-    its forward pass. Nothing is known of a model that is no module.
+    its forward pass. Of a model that is no module, that is what has a backward pass.
     """
     told = [_told_by(symbol) for symbol in profile.symbols]
-    rest = "others" if "forward" in told else "forward and others"
+    modules = "forward" in told
+    forward = np.zeros(len(profile), bool) if modules else differentiated(profile)
+    rest = "others" if modules or forward.any() else "forward and others"
     inside = nearest(profile.parents, np.array([bool(each) for each in told])[profile.symbol])
     of_node = np.append(profile.symbol, -1)[inside]
-    return [told[each] if each >= 0 else rest for each in of_node.tolist()]
+    return [
+        told[each] if each >= 0 else "forward" if in_line else rest
+        for each, in_line in zip(of_node.tolist(), forward.tolist())
+    ]
 
 
 def _told_by(symbol: Symbol) -> str:

@@ -43,7 +43,7 @@ _LOSSES = {
     "unattributed": "records of launches that are not known",
     "foreign": "records of kinds that were not asked for",
     "unreadable": "buffers that could not be read",
-    "uncaptured": "kernels of graphs that were captured before the recording",
+    "uncaptured": "kernels of graphs whose capture was not seen, as before the recording",
 }
 """Counts of the native recorder that a user should know of when they are not 0."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof.profiler.frameworks.hlo_products import operations_of, window_of
 from tileprof.profiler.frameworks.hlo_text import (
@@ -52,11 +52,12 @@ _MAKING = frozenset({
 })  # fmt: skip
 """Operations without operands."""
 _NOT_RUN = _MAKING - {"iota"} | frozenset({
-    "add-dependency", "after-all", "async-done", "async-update", "bitcast", "call",
-    "conditional", "copy-done", "domain", "get-tuple-element", "opt-barrier", "reshape",
-    "tuple", "while",
+    "add-dependency", "after-all", "bitcast", "call", "conditional", "domain",
+    "get-tuple-element", "opt-barrier", "reshape", "tuple", "while",
 })  # fmt: skip
 """Operations that are no work of a device, or whose parts are instructions of their own."""
+_LATER_PARTS = ("-done", "-update")
+"""Ends of the names of operations that only wait for one that runs beside others."""
 _BODIES = ("body", "calls", "condition", "false_computation", "to_apply", "true_computation")
 _MOST_DEPTH = 32
 """Most fusions inside one another."""
@@ -80,7 +81,7 @@ def work_of(module: Module) -> dict[str, Work | None]:
     found = dict[str, Work | None]()
     for computation in _running(module):
         for each in computation.instructions.values():
-            if each.opcode in _NOT_RUN:
+            if each.opcode in _NOT_RUN or each.opcode.endswith(_LATER_PARTS):
                 continue
             try:
                 found[each.name] = _work(module, computation, each)
@@ -114,6 +115,10 @@ def _work(module: Module, around: Computation, run: Instruction) -> Work:
     if run.opcode == "async-start":
         wrapped = module.computations[run.called]
         return _work(module, wrapped, wrapped.instructions[wrapped.root])
+    if run.opcode.endswith("-start") and isinstance(run.shape, tuple):
+        # XLA's shorter form of the same, as `fusion-start(%x), calls=%fused`: its shape is a tuple
+        # of the operands, the result and more.
+        run = replace(run, opcode=run.opcode.removesuffix("-start"), shape=run.shape[1])
     operands = [around.instructions[name] for name in run.operands]
     body = module.computations[run.called] if run.opcode == "fusion" else _alone(run, operands)
     moved = _Needs(module, body).moved()

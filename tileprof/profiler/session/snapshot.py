@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tileprof.profile import KernelInfo, Sketch, TreeBuilder
+from tileprof.profile.node_names import CAPTURED
 from tileprof.profiler.frameworks.jax_programs import programs
 from tileprof.profiler.host.late_measurements import give_to_replays
 from tileprof.profiler.host.recorder import Recorder
@@ -26,7 +27,6 @@ from tileprof.profiler.session.op_bytes import give_op_bytes
 from tileprof.profiler.session.xla_work import give_xla_work
 from tileprof.profiler.symbols.native_code import Lookup
 from tileprof.profiler.tree import metrics
-from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals, MemoryTotals
 from tileprof.profiler.tree.tree import NATIVE, Node

@@ -1,7 +1,7 @@
 """Work of kernels that XLA launched, by the instructions that they run.
 
-In: nodes, with what the host and devices did at them; the work of XLA's programs.  Out: `bytes` and
-`flops` at kernels below ranges of these programs, for all their launches.
+In: nodes, with what the host and devices did at them; what gives the work of XLA's programs by
+their ranges.  Out: `bytes` and `flops` at kernels below these ranges, for all their launches.
 
 XLA opens a range around each run of a module, and one around each of its steps (thunks), which
 names the instruction. Where that is missing, as in graphs that XLA makes of several steps, the
@@ -12,7 +12,7 @@ letter, digit nor `_` turned to `_`. Several kernels of one step share its work 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tileprof.profile import KernelInfo
@@ -22,6 +22,7 @@ from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
 from tileprof.profiler.tree.tree import Node
 
 _MODULE = re.compile(r"XlaModule:#")
+_PROGRAM = re.compile(r"Xla(Module|CompileBackend):#")
 _STEP = re.compile(r"[#,]hlo_op=([^,#]+)")
 """Part of the name of the range of a step: `Thunk:#hlo_op=fusion.3,unique_hlo_op_id=5#`."""
 _OTHERS = re.compile(r"\W", re.ASCII)
@@ -33,46 +34,40 @@ def give_xla_work(
     nodes: list[Node],
     host: list[HostTotals | None],
     device: list[DeviceTotals | None],
-    find: Callable[[str], InstructionWork | None],
+    find: Callable[[Mapping[str, set[str]]], Mapping[str, InstructionWork]],
 ) -> dict[int, str]:
     """Add the work of kernels that are below ranges of XLA's programs to what `host` has of them.
 
-    `find` gives a program's work by the name of its range. Kernels that know their work keep it.
+    `find` gives the work of programs by the names of their ranges; it is given all ranges of XLA
+    with the instructions that were seen in them. Kernels that know their work keep it.
     Return, by index of the node, the types that kernels multiply, of those with products.
     """
     multiplied: dict[int, str] = {}
-    modules: dict[int, str] = {}
+    modules, seen = _ranges(nodes)
+    work = find(seen)
+    by_kernel = {name: _by_kernel(known) for name, known in work.items()}
     steps: dict[int, Node] = {}
-    found: dict[str, tuple[InstructionWork, _Named]] = {}
     shared: dict[int, list[int]] = {}
     for node in nodes[1:]:
         at, above = node.index, node.parent.index if node.parent is not None else 0
-        if above in modules:
-            modules[at] = modules[above]
-        if above in steps:
-            steps[at] = steps[above]
-        if node.kind == "scope" and _MODULE.search(node.name):
-            modules[at] = node.name
-            steps.pop(at, None)
-            if node.name not in found:
-                known = find(node.name) or {}
-                found[node.name] = known, _by_kernel(known)
-        if at not in modules:
+        known = work.get(modules.get(at, ""))
+        if known is None:
             continue
-        by_instruction, by_kernel = found[modules[at]]
-        if node.kind == "scope" and _instruction(node) in by_instruction:
+        if above in steps and modules.get(above) == modules[at] != node.name:
+            steps[at] = steps[above]
+        if node.kind == "scope" and _instruction(node) in known:
             steps[at] = node
         did = device[at]
         if node.kind != "kernel" or did is None or _known(host[at]):
             continue
         if at in steps:
             shared.setdefault(steps[at].index, []).append(at)
-        elif (work := by_kernel.get(node.name)) is not None:
-            _add(host, at, work, did.count)
-            multiplied[at] = work.multiplied
+        elif (of_kernel := by_kernel[modules[at]].get(node.name)) is not None:
+            _add(host, at, of_kernel, did.count)
+            multiplied[at] = of_kernel.multiplied
     for at, kernels in shared.items():
         step = nodes[at]
-        of_step = found[modules[at]][0][_instruction(step)]
+        of_step = work[modules[at]][_instruction(step)]
         if of_step is not None:
             _share(host, device, kernels, of_step, _runs(host[at], device, kernels))
             multiplied |= dict.fromkeys(kernels, of_step.multiplied)
@@ -84,6 +79,25 @@ def with_product(info: KernelInfo, kinds: set[str]) -> KernelInfo:
     if len(kinds) != 1:
         return info
     return replace(info, attributes={**info.attributes, "multiplies": next(iter(kinds))})
+
+
+def _ranges(nodes: list[Node]) -> tuple[dict[int, str], dict[str, set[str]]]:
+    """Return the innermost range of a program by index of the nodes in it, itself included.
+
+    And by name of each range of XLA's programs, the instructions whose steps ran in it.
+    """
+    modules: dict[int, str] = {}
+    seen: dict[str, set[str]] = {}
+    for node in nodes[1:]:
+        above = modules.get(node.parent.index) if node.parent is not None else None
+        if node.kind == "scope" and _PROGRAM.search(node.name):
+            seen.setdefault(node.name, set())
+            above = node.name if _MODULE.search(node.name) else above
+        elif above is not None and node.kind == "scope" and (step := _STEP.search(node.name)):
+            seen[above].add(step[1])
+        if above is not None:
+            modules[node.index] = above
+    return modules, seen
 
 
 def _instruction(step: Node) -> str:

@@ -13,6 +13,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from tileprof.errors import Location
+from tileprof.profile.node_names import CAPTURED
 from tileprof.profiler.tree.module_names import Call
 from tileprof.profiler.tree.path_cache import line_at
 from tileprof.profiler.tree.paths import function_of, path_of, shares, shows
@@ -24,8 +25,6 @@ _ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL, _NATIVE
 FEW_SAMPLES = 32
 """Newest sampled visits of an operation below which all samples of it count: a burst may have met
 one of the many tensors that a loop goes through. Above, the newest alone, as shapes may change."""
-CAPTURED = "captured at"
-"""Name of the node between the launch of a graph and the path on which its work was captured."""
 
 
 class Sampled(NamedTuple):

@@ -25,12 +25,21 @@ def held(profile: Profile, metric: str) -> list[int]:
 
 
 def called(profile: Profile) -> list[str]:
-    """Return node names for a format without phases: `mm (backward)` where a phase begins."""
+    """Return node names for a format without phases and places.
+
+    `mm (backward)` where a phase begins; a file's own code is called after the file.
+    """
+    names = [
+        place.file.replace("\\", "/").rpartition("/")[2]
+        if name == "<module>" and place is not None
+        else name
+        for name, place in zip(profile.names, profile.locations)
+    ]
     phases, parents = profile.phases, profile.parents.tolist()
     above = [phases[parent] if parent >= 0 else "" for parent in parents]
     return [
         f"{name} ({phase})" if phase not in ("", outer) else name
-        for name, phase, outer in zip(profile.names, phases, above)
+        for name, phase, outer in zip(names, phases, above)
     ]
 
 

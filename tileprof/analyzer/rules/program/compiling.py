@@ -20,9 +20,9 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.program.compilers import of_jax, of_numba
+from tileprof.analyzer.program.compilers import compiled_by_xla, is_first_use, of_numba
 from tileprof.analyzer.rules.program.numbers import COMPILING_HOST_SHARE
-from tileprof.profile import Symbol
+from tileprof.profile import Symbol, of_jax
 
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 _ADVICE = (
@@ -48,6 +48,11 @@ _UNKNOWN = (
 _ONCE_OR_NOT = (
     "This recording cannot show whether it is the first use alone or goes on: a run with twice the"
     " steps shows it."
+)
+_FIRST_USE = (
+    "Nearly all of this is the first use of functions that are then run again: a longer run has no"
+    " more of it. Keep programs between runs (jax_compilation_cache_dir) where starting takes too"
+    " long."
 )
 _COMPILER = (
     "See what the cache is keyed by: a key that has more in it than the code depends on compiles"
@@ -76,6 +81,7 @@ def _draft(tree: Contexts, compiling: Mask, share: float) -> Draft:
     if not share or not (tree.knows_steps or again):
         when = " in its steps" if tree.knows_steps else ""
         advice = how if tree.knows_steps or again else _unknown(how)
+        advice = _FIRST_USE if is_first_use(tree.profile) else advice
         title = f"the program compiles{when} at {told}"
         return Draft("symptom", title, place, evidence, advice, _COMPILER)
     if tree.knows_steps:
@@ -109,6 +115,12 @@ def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iter
     host = float(tree.own("cpu_time")[compiling].sum())
     share = percent(_host_share(tree, compiling))
     yield Evidence("activities", f"the host compiles for {duration(host)}, {share} of its time")
+    counts = compiled_by_xla(tree.profile).values()
+    if compiled := sum(each for each, _ in counts):
+        text = (
+            f"XLA compiled {compiled:,} programs, which ran {sum(ran for _, ran in counts):,} times"
+        )
+        yield Evidence("activities", text)
     if again:
         yield Evidence("activities", f"{again} of {regions} compilations of regions were of one"
                                      " that had been compiled before")  # fmt: skip

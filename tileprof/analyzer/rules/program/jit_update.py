@@ -23,8 +23,8 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers.shared import LONGEST_SAVING
-from tileprof.analyzer.program.compilers import of_jax
 from tileprof.analyzer.rules.program.numbers import JIT_UPDATE_FEWEST, JIT_UPDATE_SHARE
+from tileprof.profile import of_jax
 
 _TREES = re.compile(r"\b(tree|map)(_|\b)")
 """Functions of JAX that call the user's for each leaf of a tree."""

@@ -37,6 +37,11 @@ _LATE = (
     " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
     ' mode="reduce-overhead", torch.cuda.graph).'
 )
+_LATE_IN_JAX = (
+    "The host is the limit: put more of the step under one jax.jit, so that one program is"
+    " dispatched instead of many, run several steps in one program (jax.lax.scan), or take larger"
+    " batches."
+)
 _DATA = (
     "The next batch is not ready in time: use more workers (num_workers), pin_memory and"
     " prefetch_factor of the DataLoader, or less work for each element."
@@ -82,10 +87,11 @@ def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
     powers = (1.0, 1.0) if tree.share(loading) >= COOL else LAUNCH_BOUND_POWERS
     likely, most = (1 - (1 - mid) ** power for power in powers)
     saving = Saving(LAUNCH_BOUND_SURE * mid, likely, max(most, tree.share(late)))
+    in_jax = float(tree.gaps[gaps & tree.jax].sum()) > late / 2
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
-        tree.place(where), tuple(evidence), _LATE, "", saving, gaps=nodes_of(gaps),
-        fixes=_fixes(tree, where),
+        tree.place(where), tuple(evidence), _LATE_IN_JAX if in_jax else _LATE, "", saving,
+        gaps=nodes_of(gaps), fixes=() if in_jax else _fixes(tree, where),
     )  # fmt: skip
 
 
@@ -151,10 +157,11 @@ def _lines(tree: Contexts, gaps: Mask) -> str:
 
 
 def _a_launch(tree: Contexts, where: int) -> str:
-    """The host's time a launch below a node, waiting apart, beside the mean time of its kernels."""
+    """The host's time a launch below a node, waiting and compiling apart, beside the mean time of
+    its kernels."""
     only = np.zeros(len(tree.profile), bool)
     only[where] = True
-    inside = tree.below(only)
+    inside = tree.below(only) & ~tree.compiling
     kernels = inside & tree.kind("kernel")
     count, launch = float(tree.count[kernels].sum()), tree.host_a_launch(inside)
     if not launch or not count:

@@ -66,6 +66,10 @@ _FOREACH = (
     " torch._foreach_lerp_ and others; for an average of weights"
     " torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does so."
 )
+_JIT = (
+    "Call what these lines do in one function under jax.jit: XLA fuses what is in one program, and"
+    " its host launches one."
+)
 _ONE_BY_ONE = "_single_tensor_"
 """How names begin of torch.optim's functions that update one parameter after the other."""
 
@@ -125,7 +129,7 @@ class _Chain:
     @cached_property
     def visits(self) -> float:
         """How often the chain ran: as the op around all of it, or as most of its kernels."""
-        counts = self.tree.count[self.nodes]
+        counts = self._counts
         if self.is_of_tensors and (training := self.tree.program.training):
             return float(training.count)
         if self.caller >= 0:  # lines launch some kernels several times
@@ -134,6 +138,22 @@ class _Chain:
         ops = {int(self.tree.ops[node]) for node in self.nodes}
         around = float(self.tree.count[ops.pop()]) if len(ops) == 1 and -1 not in ops else 0.0
         return min(usual, around) if around else usual
+
+    @cached_property
+    def is_in_jax(self) -> bool:
+        """Whether all of it is run by programs of JAX."""
+        return bool((self.tree.programs_of_jax[self.nodes] >= 0).all())
+
+    @cached_property
+    def _counts(self) -> Column:
+        """Launches of each kernel; in JAX together with its first one, which another path leads to,
+        that of compiling."""
+        tree, nodes = self.tree, np.array(self.nodes)
+        counts: Column = tree.count[nodes]
+        if self.is_in_jax:
+            alike = tree.lines[nodes] * len(tree.profile.symbols) + tree.profile.symbol[nodes]
+            counts = np.bincount(np.unique(alike, return_inverse=True)[1], counts).astype(float)
+        return counts
 
     @cached_property
     def launches(self) -> float:
@@ -217,7 +237,10 @@ def _long_enough(
     around = {*calls.tolist(), *tree.parents[calls].tolist()} - {-1}
     stood = float(tree.standing[np.isin(tree.parents, list(around))].sum())
     chain = _Chain(tree, nodes, caller, float(idle[nodes].sum()), float(late[nodes].sum()), stood)
-    if chain.length >= SMALL_KERNELS_FEWEST:
+    programs = set(tree.programs_of_jax[nodes].tolist())
+    # Whatever is left in one program, XLA had reasons not to fuse.
+    fused = len(programs) == 1 and programs != {-1}
+    if chain.length >= SMALL_KERNELS_FEWEST and not fused:
         yield chain
 
 
@@ -338,12 +361,14 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
         title, advice = f"The optimizer updates one parameter after the other: {row}", _OPTIMIZER
     elif first.is_of_tensors:
         title, advice = f"A loop changes one tensor after the other: {row}", _FOREACH
-    if late > idle / 2:
+    if first.is_in_jax:
+        advice = _JIT
+    elif late > idle / 2:
         advice += _GRAPH
     place = tree.place(first.place if first.caller < 0 else first.caller)
     fixes: tuple[Fix, ...] = (OptimizerForm(), OptimizerForm("foreach"))
     if not first.is_of_optimizer:
-        fixes = () if first.is_of_tensors else compiled_at(place.location)
+        fixes = () if first.is_of_tensors or first.is_in_jax else compiled_at(place.location)
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
                  nodes=tuple(nodes), gaps=before, fixes=fixes)  # fmt: skip
 

@@ -101,7 +101,7 @@ const flameView = {
         pen.strokeRect(x + 1, level * ROW + 1, Math.max(wide - 3, 1), ROW - 3);
       }
       pen.fillStyle = color("ink");
-      pen.fillText(fitted(readable(tree.name(node)), wide - 8), x + 4, level * ROW + ROW / 2);
+      pen.fillText(fitted(this.named(node), wide - 8), x + 4, level * ROW + ROW / 2);
     }
     this.canvas.setAttribute(
       "aria-label",
@@ -111,8 +111,15 @@ const flameView = {
     if (chosen.node >= 0) this.said.textContent = this.words(chosen.node);
   },
 
+  // A file's own code is called after the file: a bar has no place beside its name.
+  named(node) {
+    const name = tree.name(node),
+      place = name === "<module>" ? tree.place(node) : null;
+    return place ? short(place[0]) : readable(name);
+  },
+
   words(node) {
-    return `${readable(tree.name(node))}  ${format(tree.value(node), tree.unit())} (${percent(tree.share(node))} %)`;
+    return `${this.named(node)}  ${format(tree.value(node), tree.unit())} (${percent(tree.share(node))} %)`;
   },
 
   at(event) {
