@@ -1,7 +1,7 @@
 """Python integers beside integers: they are int32, or int64 where that is too narrow."""
 
 # mypy: disable-error-code="valid-type, no-redef, no-untyped-def"
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201
 # A kernel annotates its arguments with tensors, which is not Python's typing.
 
 from __future__ import annotations
