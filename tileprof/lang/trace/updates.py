@@ -23,7 +23,7 @@ from tileprof.lang.static import fits
 Meeting = Literal["no", "maybe", "yes"]
 """Whether two points update one element."""
 Kind = Literal["add", "max", "min", "and", "or", "xor"]
-"""How the value of a point is combined with an element."""
+"""Operation that combines the value of a point with an element."""
 
 _MOST_POINTS = 1 << 20
 """Points that are tried; of a larger loop nothing is known."""
