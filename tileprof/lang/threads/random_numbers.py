@@ -111,12 +111,13 @@ def _philox(counter: tuple[Any, ...], key: tuple[Any, Any]) -> tuple[Any, ...]:
     """Return four random words for a counter of four words and a key of two."""
     a, b, c, d = counter
     low, high = key
+    steps = [current().cast(step, uint32) for step in _WEYL]
     for _ in range(_ROUNDS):
         (upper, lower), (upper2, lower2) = (
             _product(a, _MULTIPLIERS[0]), _product(c, _MULTIPLIERS[1])
         )  # fmt: skip
         a, b, c, d = upper2 ^ b ^ low, lower2, upper ^ d ^ high, lower
-        low, high = low + _WEYL[0], high + _WEYL[1]
+        low, high = low + steps[0], high + steps[1]
     return a, b, c, d
 
 

@@ -313,6 +313,7 @@ class Control(Reducers):
         if loop.kind == "parallel":
             self.before_points(region)
             bounds, body = self._with_nested(bounds, region.block)
+            self.join_updates(bounds, body)
             self.emit(ir.Parallel(bounds, body, loop.hints), span)
             self.after_points()
             return

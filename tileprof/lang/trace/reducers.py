@@ -8,6 +8,9 @@ of that tile after the loop:
                                              reduce_sum part → acc, dim 1, combined
 
 So a reducer is known to the tracing alone, and combined as the compiler combines reductions.
+
+In the same way, or by atomics, points update an element of a fragment that they share, as in
+`x[i // 8] = T.max(x[i // 8], y)`; in shared memory this is an error, as it is a race in TileLang.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
 
 from tileprof import ir
 from tileprof.errors import DTypeError, KernelError, ShapeError
@@ -31,12 +34,16 @@ from tileprof.lang.values import Buffer, BufferRegion, Expr, Var
 
 from .buffers import PromotionKey
 from .tiles import Tiles
+from .updates import Update, constant_of, meeting, same, uncast, updates_in
 
 KINDS: dict[ReduceKind, BinaryKind] = {
     "sum": "add", "max": "max", "min": "min", "bitand": "and", "bitor": "or", "bitxor": "xor",
 }  # fmt: skip
 """Scalar operation that combines two values, by the name of the reduction."""
 
+
+_ATOMICS = {"add": "atomic_add", "max": "atomic_max", "min": "atomic_min"}
+_REDUCTIONS: dict[str, ReduceKind] = {scalar: kind for kind, scalar in KINDS.items()}
 
 _MOST_CHOICES = 16
 """Elements of a reducer between which a point may choose by an index that it computes: the tile of
@@ -47,6 +54,7 @@ contributions has as many times the elements of the loop."""
 class _Part:
     """A tile with the contributions of one update, or of several under conditions."""
 
+    kind: ReduceKind
     reducer: Buffer
     indices: list[ir.Value]
     """Those of the update in the reducer."""
@@ -143,14 +151,14 @@ class Reducers(Tiles):
     def _contribution(self, buffer: Buffer, indices: list[ir.Value], value: Any) -> Expr:
         """Return what `value` combines the element with: the `x` of `acc[i] + x`."""
         kind = KINDS[self.reducers[buffer.value]]
-        *outer, op = _uncast(value.value) if isinstance(value, Expr) else (None,)
+        *outer, op = uncast(value.value) if isinstance(value, Expr) else (None,)
         if isinstance(op, ir.Binary) and op.kind == kind:
             for old, other in ((op.left, op.right), (op.right, op.left)):
-                *inner, load = _uncast(old)
+                *inner, load = uncast(old)
                 if (
                     isinstance(load, ir.Load)
                     and load.buffer is buffer.value
-                    and all(map(_same, load.indices, indices))
+                    and all(map(same, load.indices, indices))
                 ):
                     self._drop([*outer, op, *inner, load])
                     return Expr(other, self.regions[-1])
@@ -237,11 +245,96 @@ class Reducers(Tiles):
             "fragment", tuple(shape), buffer.type.dtype, hint=f"{buffer.name}_part",
             span=self.location(),
         )  # fmt: skip
-        part = _Part(buffer, indices, alloc, [*at, *rest], chosen)
+        part = _Part(self.reducers[buffer.value], buffer, indices, alloc, [*at, *rest], chosen)
         self._contributions.append(part)
         return part
 
-    # -- the loop
+    # -- elements of other buffers that points share
+
+    def join_updates(self, bounds: Sequence[ir.Value], body: ir.Block) -> None:
+        """Combine what points of a loop, which is written next, contribute to one element."""
+        extents = [constant_of(n) for n in bounds]
+        for update in updates_in(body):
+            met = meeting(update, body, extents)
+            buffer = update.store.buffer
+            if met == "yes" and buffer.buffer.space == "shared":
+                self._refuse_update(update)
+            if met == "no" or buffer.buffer.space == "shared":
+                continue
+            blocks = [body, *(inner for _, inner in update.around)]
+            at = blocks[-1].ops.index(update.store)
+            blocks[-1].ops[at : at + 1] = self._contribute(update, body, extents)
+            for block in blocks:
+                block.ops[:] = [op for op in block.ops if op not in update.chain]
+
+    def _contribute(
+        self, update: Update, body: ir.Block, extents: Sequence[int | None]
+    ) -> list[ir.OpBase]:
+        """Return what a point does in place of an update: it stores its own contribution, which
+        is reduced after the loop, or combines it atomically."""
+        store, span, value = update.store, update.store.span, update.other
+        made: list[ir.OpBase] = []
+        if update.is_difference:
+            made.append(ir.Unary("neg", value, span=span))
+            value = made[-1].result
+        if value.dtype != store.value.dtype:
+            made.append(ir.Cast(value, store.value.dtype, span=span))
+            value = made[-1].result
+        part = self._part_of_update(update, body, extents)
+        if part is None:
+            return [*made, ir.Atomic(update.kind, value, store.buffer, store.indices, span=span)]
+        if part.starts:
+            before = ir.Load(part.alloc.result, part.at, span=span)
+            made += [before, ir.Binary(update.kind, before.result, value, span=span)]
+            value = made[-1].result
+        return [*made, ir.Store(value, part.alloc.result, part.at, span=span)]
+
+    def _part_of_update(
+        self, update: Update, body: ir.Block, extents: Sequence[int | None]
+    ) -> _Part | None:
+        """Return a new tile with an element for each point, of which a dimension of the fragment
+        is a whole axis of the loop, or has one element; None for other indices."""
+        indices, target = update.store.indices, update.store.buffer
+        of = dict(zip(body.args, extents))
+        axes = [index for index in indices if index in of]
+        rest = [arg for arg in body.args if arg not in axes]
+        shape = tuple(of.get(index, 1) for index in indices)
+        whole = shape == target.buffer.shape and len(set(axes)) == len(axes)
+        numbers = [n for n in (*shape, *(of[arg] for arg in rest)) if n is not None]
+        if not whole or len(numbers) < len(shape) + len(rest):
+            return None
+        buffer = self.by_value[target]
+        alloc = ir.Alloc(
+            "fragment", tuple(numbers), target.dtype, hint=f"{buffer.name}_part",
+            span=update.store.span,
+        )  # fmt: skip
+        leaves = any(isinstance(op, ir.Break | ir.Continue) for op in ir.walk(body))
+        starts = leaves or bool(update.around)
+        part = _Part(
+            _REDUCTIONS[update.kind], buffer, indices, alloc, [*indices, *rest], [], starts
+        )
+        self._open_part(part)
+        self._contributions.append(part)
+        return part
+
+    def _open_part(self, part: _Part) -> None:
+        """Write the tile of a part, and what it holds where no point contributes."""
+        self.emit(part.alloc, part.alloc.span)
+        if part.starts:
+            start = self.cast(neutral(part.kind, part.alloc.dtype), part.alloc.dtype)
+            self.emit(ir.Fill(part.alloc.result, start.value), part.alloc.span)
+
+    def _refuse_update(self, update: Update) -> NoReturn:
+        name = update.store.buffer.name
+        takes = _ATOMICS.get(update.kind)
+        self.fail(
+            KernelError,
+            f"points of one `T.Parallel` update the same element of `{name}`",
+            "They run at once, and updates of shared memory are lost: "
+            + (f"use `T.{takes}({name}[…], y)`, or " if takes else "")
+            + "make it a fragment or a reducer, whose updates are combined.",
+            at=update.store.span,
+        )
 
     def begin_points(self, region: Region, loop: Loop) -> None:
         """Note the loop over points whose body begins."""
@@ -252,17 +345,14 @@ class Reducers(Tiles):
         leaves = any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(region.block))
         for part in self._contributions:
             self._refuse_reads(part, region)
-            self.emit(part.alloc, part.alloc.span)
-            if part.starts or leaves:
-                kind, dtype = self.reducers[part.reducer.value], part.alloc.dtype
-                start = self.cast(neutral(kind, dtype), dtype)
-                self.emit(ir.Fill(part.alloc.result, start.value), part.alloc.span)
+            part.starts |= leaves
+            self._open_part(part)
 
     def after_points(self) -> None:
         """Reduce the contributions of the loop over points that was written."""
         parts, self._contributions, self._open_points = self._contributions, [], None
         for part in parts:
-            kind, held, span = self.reducers[part.reducer.value], part.alloc, part.alloc.span
+            kind, held, span = part.kind, part.alloc, part.alloc.span
             rank = len(part.indices)
             while len(held.shape) > rank + 1:
                 inner = ir.Alloc("fragment", held.shape[:-1], held.dtype, hint="part", span=span)
@@ -289,34 +379,10 @@ _UPDATES = {
 }  # fmt: skip
 
 
-def _uncast(value: ir.Value) -> list[Any]:
-    """Return the conversions that give a value, the last one first, and what is converted."""
-    found = [value.owner]
-    while isinstance(found[-1], ir.Cast):
-        found.append(found[-1].operand.owner)
-    return found
-
-
-def _same(a: ir.Value, b: ir.Value) -> bool:
-    """Return whether two indices are the same value, or computed in the same way of the same."""
-    one, other = a.owner, b.owner
-    if a is b or one is None or other is None:
-        return a is b
-    if isinstance(one, ir.Constant) and isinstance(other, ir.Constant):
-        return one.value == other.value and a.dtype == b.dtype
-    return (
-        type(one) is type(other)
-        and isinstance(one, ir.ScalarOp | ir.Load)
-        and a.type == b.type
-        and getattr(one, "kind", None) == getattr(other, "kind", None)
-        and all(map(_same, one.operand_values(), other.operand_values()))
-    )
-
-
 def _fits(part: _Part, buffer: Buffer, indices: list[ir.Value]) -> bool:
     """Return whether another update of the same elements goes into a tile."""
-    same = len(part.indices) == len(indices) and all(map(_same, part.indices, indices))
-    return part.reducer is buffer and part.starts and same
+    alike = len(part.indices) == len(indices) and all(map(same, part.indices, indices))
+    return part.reducer is buffer and part.starts and alike
 
 
 def neutral(kind: str, dtype: ir.DType) -> float | int | bool:

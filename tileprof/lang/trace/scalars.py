@@ -164,8 +164,6 @@ class Scalars(Core):
             return Placeholder()
         if kind == "pow" and is_number(right):
             return self._power(left, as_number(right))
-        if shifts_out(kind, self.dtype(left) if isinstance(left, Scalar) else None, right):
-            left = self.cast(left, int32)
         a, b = self.pair(left, right)
         if a.dtype == bool_ and kind not in ("and", "or", "xor"):
             a, b = self._as(a, int32), self._as(b, int32)
@@ -381,16 +379,6 @@ class Scalars(Core):
                 return False
 
 
-def shifts_out(kind: str, left: ir.DType | None, right: Any) -> bool:
-    """Return whether a number of 8 or 16 bits is shifted to the left by a number known at compile
-    time: the result is an int32, as in TileLang and in C, and keeps the bits that go beyond."""
-    return (
-        kind == "shl" and left is not None and left.is_integer and left.bits < 32 and (
-            is_number(right)
-        )
-    )  # fmt: skip
-
-
 def literal_type(number: Number, like: ir.DType | None) -> ir.DType:
     """Return the type of a number beside an operand of type `like`."""
     if isinstance(number, bool):
@@ -398,7 +386,6 @@ def literal_type(number: Number, like: ir.DType | None) -> ir.DType:
     if isinstance(number, float):
         # TileLang's float literals are float32: what they meet is widened, never narrowed.
         return like if like is not None and like.is_float and like.bits >= 32 else float32
+    # TileLang's integer literals are int32, or int64 where that is too narrow.
     wide = int32 if fits(number, int32) else int64
-    if like is None or like == bool_:
-        return wide
-    return like if fits(number, like) else ir.promote(like, wide)
+    return wide if like is None else ir.promote(like, wide)
