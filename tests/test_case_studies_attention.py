@@ -317,8 +317,8 @@ def test_steady_loops_have_no_mask(name: str) -> None:
 
 FLOAT8_LOOPS = {
     "block_scaled_gemm": (4, {"FFMA": 64, "LDG": 1, "LDS": 2, "LDSM": 0}, 150),
-    "fp8_attention": (8, {"SHFL": 20, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 560),
-    "fp8_attention causal": (8, {"SHFL": 20, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 560),
+    "fp8_attention": (8, {"SHFL": 4, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 460),
+    "fp8_attention causal": (8, {"SHFL": 4, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 460),
 }
 """Products of the steady loop, how often it has some instructions, and how many it has at most."""
 
@@ -326,8 +326,8 @@ FLOAT8_LOOPS = {
 @pytest.mark.parametrize("name", FLOAT8_LOOPS)
 def test_steady_loops_of_float8(name: str) -> None:
     """A multiply-add for each sum of 128 products, whose scales are in shared memory before it is
-    done, one conversion for two weights, and a shuffle for four of them: nothing is compared or
-    corrected."""
+    done, one conversion for two weights, and shuffles for the largest scores alone: nothing is
+    compared or corrected."""
     pytest.importorskip("cuda.bindings.nvrtc")
     products, counts, most = FLOAT8_LOOPS[name]
     whole = function(lowered(name))
