@@ -146,7 +146,7 @@ def _check_place(op: ir.AsyncCopy, tile: ir.Value, held: SharedBuffer, apart: in
 
 
 def _quotient(value: Extent, by: int) -> Extent:
-    """What a multiple of a number is as many times as large as."""
+    """Divide a multiple of a number by it."""
     return value // by if isinstance(value, int) else f"{paren(value)} / {by}"
 
 
