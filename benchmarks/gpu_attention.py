@@ -156,7 +156,7 @@ FLOAT8_TILINGS: tuple[dict[str, Any], ...] = (
     _THREE_GROUPS, {**_THREE_GROUPS, "block_N": 64, "stages": 4},
 )  # fmt: skip
 FLOAT8_SCHEDULES: tuple[dict[str, Any], ...] = (
-    {"ping_pong": False}, {"overlap": False, "ping_pong": True},
+    {"ping_pong": False}, {"overlap": True},
     {"overlap": False, "ping_pong": False},
 )  # fmt: skip
 
