@@ -154,9 +154,10 @@ FLOAT8_TILINGS: tuple[dict[str, Any], ...] = (
     {"block_N": 128, "stages": 2}, {"block_N": 192, "stages": 2}, {"block_N": 160, "stages": 2},
     {"block_N": 128, "stages": 3}, {"block_N": 192, "stages": 3}, {"block_N": 224, "stages": 2},
     _THREE_GROUPS, {**_THREE_GROUPS, "block_N": 64, "stages": 4},
+    {"block_N": 192, "stages": 2, "sums": 1}, {"block_N": 128, "stages": 2, "sums": 1},
 )  # fmt: skip
 FLOAT8_SCHEDULES: tuple[dict[str, Any], ...] = (
-    {"ping_pong": False}, {"overlap": False, "ping_pong": True},
+    {"ping_pong": False}, {"overlap": True},
     {"overlap": False, "ping_pong": False},
 )  # fmt: skip
 

@@ -147,11 +147,13 @@ def alone(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """The time of each call by itself, in ms, the fastest first.
 
     All are timed in turns: a GPU at its limit of power has a lower clock from batch to batch, and
-    what was timed first would win.
+    what was timed first would win.  Batches are as long as those of `compare`: in shorter ones the
+    clock is higher, and another call may be the fastest.
     """
-    for run in calls.values():
+    runs = list(calls.values())
+    for run in runs:
         run()
-    taken = times([partial(batch_ms, run, 3) for run in calls.values()], ROUNDS)
+    taken = times([partial(batch_ms, *each) for each in zip(runs, launches(runs))], ROUNDS)
     found = dict(zip(calls, map(statistics.median, taken)))
     return dict(sorted(found.items(), key=lambda each: each[1]))
 

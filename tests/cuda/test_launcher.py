@@ -136,6 +136,31 @@ def test_the_third_call_is_warm(gpu: FakeDriver, slow: list[Any]) -> None:
     assert gpu.launches[-1].words()[:3] == (a.data_ptr(), d.data_ptr(), c.data_ptr())
 
 
+def test_calls_with_keywords_are_warm(gpu: FakeDriver, slow: list[Any]) -> None:
+    """The order of keywords does not matter, other values and misspelt names go the whole way."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        add(a, b, C=c, block=32)
+    add(a, b, block=32, C=c)
+    add(a, C=c, B=b, block=32)
+    assert len(slow) == 2
+    assert {launched.grid for launched in gpu.launches} == {gpu.launches[0].grid}
+    assert gpu.launches[-1].words()[:3] == (a.data_ptr(), b.data_ptr(), c.data_ptr())
+    add(a, b, C=c, block=64)
+    assert len(slow) == 3
+    assert gpu.launches[-1].grid != gpu.launches[0].grid
+    for wrong in ({"C": c, "blocks": 32}, {"B": b, "block": 32}, {"C": c, "A": a}):
+        with pytest.raises(ArgumentError):
+            add(a, b, **wrong)
+    compiled = fresh("add").compile(N=64)
+    for _ in range(4):
+        compiled(C=c, A=a, B=b)
+    assert len(slow) == 5
+    with pytest.raises(ArgumentError):
+        compiled(A=a, B=b)
+
+
 def test_maps_follow_addresses(gpu: FakeDriver, slow: list[Any]) -> None:
     """A tensor at a new address gets a map of its own, and one that comes again keeps it."""
     add = fresh("add")

@@ -3,9 +3,10 @@
 They are typed attributes of ops (`Copy.lowering`, `Gemm.lowering`), printed as text and read back:
 
     wgmma m64n256k16 ss groups=2x1     warp groups along M and N; A from shared memory or registers
+    wgmma m64n192k32 ss groups=2x1 dealt
     mma m16n8k16 warps=2x4             warps along M and N
     fma 4x8 warps=2x4 vector=4         lanes and warps along M and N; neighbours along N in a thread
-    tma, tma multicast=2, tma reduce=add
+    tma, tma multicast=2, tma reduce=add, tma dealt
     cp.async 16                        bytes of a thread and instruction
     matrix
 
@@ -29,13 +30,16 @@ class Wgmma:
     """Warp groups along M."""
     columns: int
     """Warp groups along N."""
+    dealt: bool = False
+    """Whether rows of B lie as `Tma.dealt` says; the instruction's columns are in that order."""
 
     m = 64
     """Rows of one instruction."""
 
     def __str__(self) -> str:
         mode = "rs" if self.a_in_registers else "ss"
-        return f"wgmma m64n{self.n}k{self.k} {mode} groups={self.rows}x{self.columns}"
+        more = " dealt" if self.dealt else ""
+        return f"wgmma m64n{self.n}k{self.k} {mode} groups={self.rows}x{self.columns}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,14 @@ class Tma:
     """Blocks of a cluster that load the tile together, a slice of its rows each."""
     reduce: str = ""
     """Operation that combines the tile with global memory (`add`); '' replaces its content."""
+    dealt: bool = False
+    """Whether pairs of the tile's rows are dealt into two halves in shared memory: rows 0, 1, 4, 5,
+    8, 9, … and then rows 2, 3, 6, 7, …"""
 
     def __str__(self) -> str:
         shared = f" multicast={self.multicast}" if self.multicast > 1 else ""
-        return f"tma{shared}{f' reduce={self.reduce}' if self.reduce else ''}"
+        more = " dealt" if self.dealt else ""
+        return f"tma{shared}{f' reduce={self.reduce}' if self.reduce else ''}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +120,10 @@ class Matrices:
 
 CopyInstruction = Tma | CpAsync | Matrices
 
-_WGMMA = re.compile(r"wgmma m64n(\d+)k(\d+) (ss|rs) groups=(\d+)x(\d+)")
+_WGMMA = re.compile(r"wgmma m64n(\d+)k(\d+) (ss|rs) groups=(\d+)x(\d+)( dealt)?")
 _MMA = re.compile(r"mma m16n8k(\d+) warps=(\d+)x(\d+)")
 _FMA = re.compile(r"fma (\d+)x(\d+) warps=(\d+)x(\d+) vector=(\d+)")
-_TMA = re.compile(r"tma(?: multicast=(\d+))?(?: reduce=(\w+))?")
+_TMA = re.compile(r"tma(?: multicast=(\d+))?(?: reduce=(\w+))?( dealt)?")
 _CP_ASYNC = re.compile(r"cp\.async (4|8|16)")
 
 
@@ -124,7 +132,7 @@ def product_instruction(held: object) -> ProductInstruction:
     text = str(held)
     if found := _WGMMA.fullmatch(text):
         n, k, rows, columns = (int(found[at]) for at in (1, 2, 4, 5))
-        return Wgmma(n, k, found[3] == "rs", rows, columns)
+        return Wgmma(n, k, found[3] == "rs", rows, columns, bool(found[6]))
     if found := _MMA.fullmatch(text):
         return Mma(*map(int, found.groups()))
     if found := _FMA.fullmatch(text):
@@ -136,7 +144,7 @@ def copy_instruction(held: object) -> CopyInstruction:
     """Read the instruction of a copy that `str` printed; ValueError for anything else."""
     text = str(held)
     if found := _TMA.fullmatch(text):
-        return Tma(int(found[1] or 1), found[2] or "")
+        return Tma(int(found[1] or 1), found[2] or "", bool(found[3]))
     if found := _CP_ASYNC.fullmatch(text):
         return CpAsync(int(found[1]))
     if text == str(Matrices()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,7 @@ from .specialize import trace_prim_func
 from .static import as_number, is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
-from .warm import WarmCalls
+from .warm import WarmCalls, in_order
 
 MAX_PLANS = 4096
 """Calls with different shapes that are remembered."""
@@ -70,6 +71,7 @@ class Kernel:
         if names is None or not (debug or debugging()):
             names = self.variant.traced.params
         self._names = names
+        self._parameters = tuple((name, inspect.Parameter.empty) for name in names)
 
     def __repr__(self) -> str:
         return kernel_text(self, list(self._variants.values()))
@@ -142,8 +144,8 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; gives the outputs, one or a tuple of them, or None."""
         warm = self._warm.call
-        if warm is not None and not kwargs and hooks.listener is None and chosen.get() is None:
-            made = warm(args)
+        if warm is not None and hooks.listener is None and chosen.get() is None:
+            made = warm(in_order(self._parameters, args, kwargs) if kwargs else args)
             if made is not NotImplemented:
                 return made
         try:
@@ -162,7 +164,7 @@ class Kernel:
             plan = self._plans.get(key)
             if plan is None:
                 plan = self._new_plan(specs, where, key)
-            return plan.run(args, None if kwargs else self._warm, args)
+            return plan.run(args, self._warm, args)
         except Exception as error:
             hide_internals(error)
             raise

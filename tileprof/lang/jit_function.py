@@ -42,7 +42,7 @@ from .specialize import trace_eager
 from .static import is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
-from .warm import WarmCalls
+from .warm import WarmCalls, in_order
 
 __all__ = ["JitFunction", "Kernel", "compile", "jit"]
 
@@ -66,6 +66,7 @@ class JitFunction(Kernelized):
         self._annotations = annotations_of(function, names)
         self._names = list(self.signature.parameters)
         self._defaults = tuple(p.default for p in self.signature.parameters.values())
+        self._parameters = tuple(zip(self._names, self._defaults))
         self._scalars = {n for n, a in self._annotations.items() if is_dtype(a)}
         self._lazy: bool | None = None
         self._plans: Kept[Any, Plan | None] = Kept()
@@ -136,8 +137,8 @@ class JitFunction(Kernelized):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Eager: run on these arrays.  Lazy: the kernel for these arguments."""
         warm = self._warm.call
-        if warm is not None and not kwargs and hooks.listener is None and chosen.get() is None:
-            made = warm(args)
+        if warm is not None and hooks.listener is None and chosen.get() is None:
+            made = warm(in_order(self._parameters, args, kwargs) if kwargs else args)
             if made is not NotImplemented:
                 return made
         try:
@@ -159,7 +160,7 @@ class JitFunction(Kernelized):
                 plan = self._new_plan(args, specs, key)
                 if plan is None:
                     return self._factory(args, {})
-            return plan.run(args, None if kwargs else self._warm, given)
+            return plan.run(args, self._warm, tuple(args) if kwargs else given)
         except Exception as error:
             hide_internals(error)
             raise

@@ -79,6 +79,17 @@ class WarmCalls:
         return False
 
 
+def in_order(
+    parameters: Sequence[tuple[str, Any]], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return the arguments of a call with keywords in the order of `parameters`, pairs of a name
+    and a default: the same as by position.  Where keywords do not fit, the result is no call that
+    a launcher has learnt."""
+    rest = parameters[len(args) :]
+    made = (*args, *(kwargs.get(name, default) for name, default in rest))
+    return made if kwargs.keys() <= {name for name, _ in rest} else (*made, kwargs)
+
+
 def _plain(given: Sequence[Any], sources: Sequence[int]) -> bool:
     """Return whether the arguments that are no parameters can be compared by identity and value."""
     return all(type(v) in _PLAIN for at, v in enumerate(given) if at not in sources)

@@ -182,6 +182,11 @@ class ControlDepends(Reason, text="a loop or branch around it depends on `{axis}
     axis: str
 
 
+class RowsDealt(
+    Reason, text="its rows are dealt into two halves, of which slices would be parts"
+): ...
+
+
 class RowsMultiple(Reason, text="it has {rows} rows, slices need a multiple of {multiple}"):
     rows: int
     multiple: int

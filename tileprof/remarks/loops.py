@@ -179,6 +179,14 @@ class FewExponentials(Reason):
     share: Share
 
 
+class HandsOver(Reason):
+    text = (
+        "exponentials take {share:.0%} of the time that products take: those of one warp group run"
+        " beside the products of another"
+    )
+    share: Share
+
+
 class ExponentialsBetween(Reason):
     text = "exponentials stand between its products; `ping_pong=True` takes turns anyway"
 

@@ -66,6 +66,15 @@ class Turned(Decision):
     n: int
 
 
+class DealtRows(
+    Decision,
+    text="rows 0, 1, 4, 5, … of `{tile}` lie before rows 2, 3, 6, 7, …: threads then compute what"
+    " they need of `{operand}`",
+):
+    tile: str
+    operand: str
+
+
 class RunsWhile(Decision, text="runs while `{buffer}` and what it sums are computed"):
     buffer: str
 

@@ -20,6 +20,7 @@ from .lowering import Lowering, Remarks
 from .passes.alternate import alternate
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
+from .passes.choice.dealt_rows import deal_rows
 from .passes.conditions import join_conditions
 from .passes.dependents import start_early
 from .passes.early_loads import load_early
@@ -83,6 +84,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("expand", expand),
     # Before ops are copied into several loops: each branch is looked at once.
     Pass("conditions", join_conditions),
+    # Before ops are copied: a tile has one load and one product that reads it.
+    Pass("dealt_rows", deal_rows),
     # Before anything has a place: ops of one iteration are copied into three loops.
     Pass("overlap", overlap),
     # Masks are loops over elements now, and no product is in slices yet.

@@ -70,15 +70,22 @@ def _wait(ctx: Context, op: ir.Wait) -> None:
 
 
 def _tensor_map(
-    ctx: Context, buffer: GlobalBuffer, box: tuple[int, ...], shared: SharedBuffer
+    ctx: Context, buffer: GlobalBuffer, box: tuple[int, ...], shared: SharedBuffer, dealt: int
 ) -> str:
-    """The name of the tensor map of a box."""
+    """The name of the tensor map of a box; of half a tile whose rows, along dimension `dealt`, are
+    dealt, where that is not negative."""
     if buffer.param < 0:
         raise InternalError(f"{buffer.name} has no tensor map")
-    strides = tuple(buffer.step(dim) for dim in range(len(buffer.dims)))
-    spec = TensorMapSpec(
-        buffer.param, buffer.dtype, buffer.dims, strides, box, shared.layout.swizzle
-    )
+    dims, strides = buffer.dims, tuple(buffer.step(dim) for dim in range(len(buffer.dims)))
+    if dealt >= 0:
+        # Rows are counted by four, and two of each four are in a half.
+        rows, step = dims[dealt], strides[dealt]
+        assert isinstance(rows, int)
+        fours = (4, *step) if isinstance(step, tuple) else (4, step)
+        dims = (*dims[:dealt], rows // 4, 4, *dims[dealt + 1 :])
+        strides = (*strides[:dealt], fours, *strides[dealt:])
+        box = (*box[:dealt], box[dealt] // 4, 2, *box[dealt + 1 :])
+    spec = TensorMapSpec(buffer.param, buffer.dtype, dims, strides, box, shared.layout.swizzle)
     if spec not in ctx.maps:
         ctx.maps.append(spec)
     return f"map{ctx.maps.index(spec)}"
@@ -102,16 +109,25 @@ def _boxes(
         apart = width * held.dtype.bytes
     if not width or (layout.pad and math.prod(sizes[:-1]) > 1):
         raise InternalError(f"no box of TMA has rows like those of {held.name} ({layout})")
-    name = _tensor_map(ctx, buffer, (*sizes[:-1], width), held)
+    dealt = -1
+    if isinstance(op.lowering, Tma) and op.lowering.dealt:
+        dealt = next(d for d, size in enumerate(sizes) if size != 1)
+    name = _tensor_map(ctx, buffer, (*sizes[:-1], width), held, dealt)
     start = held.row_offset(shared.offsets)
     _check_place(op, shared_value, held, apart if columns > width else 0)
     boxes = []
     for number in range(columns // width):
-        at = plus(start, number * apart)
-        address = held.pointer if at == 0 else f"{held.pointer} + {at}"
-        corner = [*tile.offsets[:-1], plus(tile.offsets[-1], number * width)]
-        coordinates = ", ".join(_int(c) for c in reversed(corner))
-        boxes.append((address, coordinates))
+        corner: list[Extent] = [*tile.offsets[:-1], plus(tile.offsets[-1], number * width)]
+        halves = [(0, corner)]
+        if dealt >= 0:
+            fours = _quotient(corner[dealt], 4)
+            bytes_ = sizes[dealt] // 2 * layout.swizzle
+            parts = [[*corner[:dealt], fours, row, *corner[dealt + 1 :]] for row in (0, 2)]
+            halves = [(0, parts[0]), (bytes_, parts[1])]
+        for within, each in halves:
+            at = plus(start, number * apart + within)
+            address = held.pointer if at == 0 else f"{held.pointer} + {at}"
+            boxes.append((address, ", ".join(_int(c) for c in reversed(each))))
     return name, boxes
 
 
@@ -127,6 +143,11 @@ def _check_place(op: ir.AsyncCopy, tile: ir.Value, held: SharedBuffer, apart: in
     begin = math.gcd(begin, apart)
     if begin % BOX_START or alloc.offset % BOX_START:
         raise InternalError(f"{op!r}: a box begins at a multiple of {begin} bytes of {held.name}")
+
+
+def _quotient(value: Extent, by: int) -> Extent:
+    """Divide a multiple of a number by it."""
+    return value // by if isinstance(value, int) else f"{paren(value)} / {by}"
 
 
 def _int(value: Extent) -> str:

@@ -11,6 +11,10 @@ and an operand A whose 32-bit words hold `e` elements (1 for float64, too) as
     regs e x(0,1) (8,0) … x(0,4e) | lanes 4x(0,e) 8x(1,0)
 
 so that for 16-bit types a product's accumulator is the next product's operand without any exchange.
+For 8-bit types it is where rows of B are dealt (`passes/choice/dealt_rows.py`), with accumulators
+
+    regs (0,1) (8,0) … x(0,16) (0,2) | lanes (0,4) (0,8) (1,0) (2,0) (4,0)
+
 In: a `gemm` with its `lowering`.  Out: `RegisterLayout`s in the shape of its operands, swizzles.
 """
 
@@ -72,9 +76,12 @@ def accumulator_layout(op: Product, threads: int) -> RegisterLayout:
     warps = _warps(instruction, m, n, threads)
     if isinstance(instruction, Fma):
         return _placed(op.c, *_fma_tile(instruction, m, n), warps)
-    registers = [Digit(2, (0, 1)), Digit(2, (8, 0)), _count(n // instruction.columns, (0, 8))]
+    columns, apart = [_count(n // instruction.columns, (0, 8))], 2
+    if isinstance(instruction, Wgmma) and instruction.dealt:
+        columns, apart = [_count(n, (0, 16)), Digit(2, (0, 2))], 4
+    registers = [Digit(2, (0, 1)), Digit(2, (8, 0)), *columns]
     registers.append(_count(m // instruction.rows, (instruction.m, 0)))
-    lanes = [Digit(4, (0, 2)), Digit(8, (1, 0))]
+    lanes = [Digit(4, (0, apart)), Digit(8, (1, 0))]
     return _placed(op.c, registers, lanes, warps)
 
 

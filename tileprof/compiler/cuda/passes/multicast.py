@@ -46,6 +46,7 @@ from tileprof.remarks.launches import (
     MulticastLoad,
     NoTileShared,
     NoTmaProducer,
+    RowsDealt,
     RowsMultiple,
     TileNotShared,
 )
@@ -229,6 +230,8 @@ class _Clusters:
         around = next(path for c, path in self.loads if c is copy)
         if any(not varying.isdisjoint(op.operand_values()) for op in around):
             return ControlDepends(name)
+        if isinstance(copy.lowering, Tma) and copy.lowering.dealt:
+            return RowsDealt()
         rows = _rows(copy)
         if rows % (LINES * cluster.size):
             return RowsMultiple(rows, LINES * cluster.size)

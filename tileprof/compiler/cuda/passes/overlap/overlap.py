@@ -34,16 +34,20 @@ from dataclasses import dataclass, replace
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering, line_of
+from tileprof.compiler.cuda.passes.ping_pong.plan import alternates_alone, share_of
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, is_ring_load, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import Wgmma
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import StepNotOne
 from tileprof.remarks.loops import (
     FragmentRegisters,
+    HandsOver,
     InOrder,
     KeepsOrder,
     MustStay,
@@ -77,7 +81,7 @@ def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         if isinstance(loop, ir.For) and loop.kind == "pipelined" and len(_products(loop.body)) > 1:
             found = _parts(loop, written)
             if isinstance(found, Parts) and lowering.controls.overlap is None:
-                found = _crowded(launch) or found
+                found = _crowded(launch) or _handed_over(launch, loop, lowering) or found
             late = isinstance(found, _Missed)
             if late:
                 found = _late_uses(launch, loop, written, lowering) or found
@@ -239,6 +243,18 @@ def _carried(tail: Iterable[ir.OpBase], rest: Sequence[ir.OpBase]) -> _Missed | 
         if value in given:
             return _Missed(NeedsValue(), given[value])
     return None
+
+
+def _handed_over(launch: ir.Launch, loop: ir.For, lowering: Lowering) -> _Missed | None:
+    """Whether exponentials fill the time in which another warp group multiplies."""
+    products, groups = _products(loop.body), launch.block_threads // WARP_GROUP
+    share = share_of(loop.body.ops, products)
+    if groups < 2 or lowering.controls.ping_pong is False or not alternates_alone(share, products):
+        return None
+    for product in products:
+        if not isinstance(product.lowering, Wgmma) or product.lowering.rows != groups:
+            return None
+    return _Missed(HandsOver(share), loop)
 
 
 def _crowded(launch: ir.Launch) -> _Missed | None:

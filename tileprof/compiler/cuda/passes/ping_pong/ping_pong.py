@@ -28,8 +28,9 @@ next; the first is taken before the loop, and the last one passed behind it:
                                                   output += weights · V[k]
                                                 turn_pass
 
-Such loops are left alone unless the author asks (`ping_pong=True`): a group's exponentials wait for
-both of its products, so a hand-over that comes late is time lost to it, which the first form hides.
+Such loops are left alone unless the author asks (`ping_pong=True`), or exponentials take as long as
+products of 8 bits (`alternates_alone`): a group's exponentials wait for both of its products, so a
+hand-over that comes late is time lost to it, which the first form hides.
 
 Nothing can hang.  Every way through a loop passes on each hold that it takes (`ir.verify` follows
 all of them), and all groups go the same way: trip counts and conditions around are the same for
@@ -64,7 +65,7 @@ from tileprof.remarks.loops import (
     ThreadsDecide,
 )
 
-from .plan import Plan, plan_hand_over, work_of
+from .plan import Plan, alternates_alone, plan_hand_over, work_of
 
 _Around = tuple[ir.OpBase, ...]
 
@@ -106,7 +107,8 @@ class _Launch:
             return plan
         if plan.share < PING_PONG_SHARE:
             return FewExponentials(plan.share)
-        if plan.wraps:
+        products = [o.gemm for o in loop.body.ops if isinstance(o, ir.AsyncGemm)]
+        if plan.wraps and not alternates_alone(plan.share, products):
             return ExponentialsBetween()
         return plan
 

@@ -18,6 +18,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import line_of
 from tileprof.compiler.cuda.tuning import (
     ORDINARY_PER_CYCLE,
+    PING_PONG_ALONE,
     PING_PONG_STRAY,
     SPECIAL_PER_CYCLE,
     TENSOR_FLOPS_PER_CYCLE,
@@ -72,6 +73,17 @@ class Plan:
     """Time of exponentials over that of products."""
 
 
+def alternates_alone(share: float, products: Sequence[ir.Gemm]) -> bool:
+    """Whether exponentials that take `share` of the time of a loop's products run beside those of
+    another group only, in the order of an iteration."""
+    return share >= PING_PONG_ALONE and all(p.a.dtype.bits == 8 for p in products)
+
+
+def share_of(ops: Sequence[ir.OpBase], products: Sequence[ir.Gemm]) -> float:
+    """Return the time of the exponentials of some ops over that of products."""
+    return work_of(ops).special / sum(map(_clocks, products))
+
+
 def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
     """The hand-overs of a loop that holds products; `groups`: warp groups that run it."""
     body = loop.body.ops
@@ -93,13 +105,13 @@ def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reaso
     rest = [op for op in body[body.index(first) + 1 :] if op not in products]
     if reason := _section_reason(inside, len(rest) if wraps else len(inside), launch):
         return reason
-    share = total.special / sum(map(_clocks, products))
+    share = total.special / sum(_clocks(p.gemm) for p in products)
     return Plan(loop, first, last, wraps, share)
 
 
-def _clocks(op: ir.AsyncGemm) -> float:
+def _clocks(op: ir.Gemm) -> float:
     """Return the clocks of the tensor cores for one product."""
-    return 2 * prod(op.gemm.mnk) / TENSOR_FLOPS_PER_CYCLE * op.a.dtype.bits / 16
+    return 2 * prod(op.mnk) / TENSOR_FLOPS_PER_CYCLE * op.a.dtype.bits / 16
 
 
 # -- what the loop is made of

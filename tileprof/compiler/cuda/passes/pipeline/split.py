@@ -315,10 +315,11 @@ class _Split:
             source = ahead.mapping.get(copy.source, copy.source)
             target = slot_view(group.buffers[copy.target], acquire.result, ahead.block.ops)
             count = sharers(copy)
+            made = Tma(dealt=isinstance(copy.lowering, Tma) and copy.lowering.dealt)
             if count > 1:
                 source, target = shared_slice(source, target, count, self.rank, builder)
             builder.emit(
-                ir.AsyncCopy(source, target, group.ring, Tma(), copy.hints, count, span=copy.span)
+                ir.AsyncCopy(source, target, group.ring, made, copy.hints, count, span=copy.span)
             )
         builder.emit(ir.RingCommit(group.ring))
 
