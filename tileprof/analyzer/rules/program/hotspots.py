@@ -138,7 +138,11 @@ def find(program: Program) -> Iterator[Draft]:
     threads = program.host.threads
     if threads.several:
         told.sort(
-            key=lambda hot: (_only_surrounds(tree, hot), -threads.gain(hot.inside, np.inf), -hot.time)
+            key=lambda hot: (
+                _only_surrounds(tree, hot),
+                -threads.gain(hot.inside, np.inf),
+                -hot.time,
+            )
         )
     else:
         told.sort(key=lambda hot: (_only_surrounds(tree, hot), -hot.time))
@@ -236,17 +240,22 @@ def _draft(tree: Contexts, each: _Hot, time: Column) -> Draft:
 def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     """Return the draft of a place in a program whose threads ran side by side."""
     host, threads = tree.program.host, tree.program.host.threads
-    most, count = threads.in_part(each.inside)
-    share = most / threads.wall
+    alone, count = threads.in_part(each.inside)
+    # Threads that are there one after the other take up to the sum of their times.
+    together = threads.most(each.inside)
+    least, most = (percent(time / threads.wall, 0) for time in (alone, together))
+    span, spent = f"up to {most}", duration(alone)
+    if least != most:
+        span, spent = f"{least} to {most}", f"{spent} to {duration(together)}"
     often = f", {each.count:,.0f} times" if each.count else ""
     where = f"{count:,} threads" if count > 1 else "one thread"
     text = (
-        f"{duration(most)} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
+        f"{spent} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
         f" at {tree.told(each.node)}"
     )
     measured = Evidence("host", text)
     outside = ", outside of operations" if each.kind == "line" else ""
-    title = f"{each.name} takes up to {percent(share, 0)} of {host.wall}, in {where}{outside}"
+    title = f"{each.name} takes {span} of {host.wall}, in {where}{outside}"
     advice = _advice(tree, each, time)
     if each.kind == "line" and _waits(tree, each, time):
         others = Evidence("host", "what it waits for takes the time, not this code")
@@ -264,10 +273,10 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     if np.isfinite(least := threads.gain(each.inside, np.inf)) and least * (1 - HOTSPOTS_ALL) < 1:
         told.append(f"no time here, {least:.2f}×")
     if (used := threads.processor_share(each.inside)) < HOTSPOTS_WAITING:
-        waits = (
-            "and wait in the rest, for the interpreter's lock (GIL), a processor, files or timers"
+        text += (
+            f". Its threads use a processor in at most {percent(used, 0)} of their time, and wait in"
+            " the rest, for the interpreter's lock (GIL), a processor, files or timers"
         )
-        text += f". Its threads use a processor in {percent(used, 0)} of their time, {waits}"
         measured = Evidence("host", text)
     bounds = "at most, as the other threads' work stays"
     table = Evidence("host", f"by Amdahl's law over {host.wall}, {bounds}: {'; '.join(told)}")
