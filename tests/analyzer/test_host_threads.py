@@ -31,7 +31,10 @@ Times = dict[str, dict[str, float]]
 
 
 def made(lines: Times, processor: dict[str, float] | None = None) -> Profile:
-    """A program with the seconds of each thread at each line; `join` waits in a library."""
+    """A program with the seconds of each thread at each line; `join` waits in a library.
+
+    Processor times are those of threads by name, or of all `OTHERS` together.
+    """
     builder, tracks = TreeBuilder(), dict[str, int]()
     rows = list[tuple[int, int, int, int]]()
     for number, (line, threads) in enumerate(lines.items()):
@@ -45,7 +48,10 @@ def made(lines: Times, processor: dict[str, float] | None = None) -> Profile:
             rows.append((node, track, 1, round(seconds * SECOND)))
     table = np.array(rows, np.int64).T
     named = [Track("thread", name, number) for name, number in tracks.items()]
-    used = {(tracks[name], name): round(each * SECOND) for name, each in (processor or {}).items()}
+    used = {
+        OTHERS if name == OTHERS[1] else (tracks[name], name): round(each * SECOND)
+        for name, each in (processor or {}).items()
+    }
     totals = TrackTotals.of(named, *table)
     return builder.snapshot(Tables(track_totals=totals, provenance=thread_provenance(used)))
 
@@ -72,6 +78,26 @@ def test_threads_that_sleep_beside_one_that_works_gain_no_more_than_it_leaves() 
     assert "2× faster here makes the program 1.50× faster" in sleep.evidence[1].text
 
 
+def test_threads_that_follow_each_other_take_the_sum_of_their_times_at_most() -> None:
+    """One for each request: title, evidence and gain agree, and what the profile counts as the
+    processor time of other threads may be all theirs."""
+    served = {f"request {number}": 0.1 for number in range(8)}
+    profile = made({"join": {"main": 1.0}, "serve": served}, {"main": 0.01, OTHERS[1]: 0.2})
+    serve = finding_at(profile, "serve")
+    assert serve.title.startswith("a.py:2 takes 10 % to 80 % of the wall time, in 8 threads")
+    assert serve.evidence[0].text.startswith("100 ms to 800 ms of the wall time (1 s)")
+    assert "use a processor in at most 25 % of their time" in serve.evidence[0].text
+    assert "no time here, 5.00×" in serve.evidence[1].text
+
+
+def test_processor_time_without_a_thread_is_that_of_other_threads() -> None:
+    """It is one entry, with that of the threads after the first ones."""
+    used = {(number, f"t{number}"): 100 - number for number in range(18)}
+    times = thread_times(thread_provenance({**used, OTHERS: 7}))
+    assert times[OTHERS] == 84 + 83 + 7
+    assert len(times) == 17
+
+
 def test_one_busy_thread_of_a_pool_is_what_counts() -> None:
     """Its line has 3 % of the threads' time and all of the wall time; the others gain nothing."""
     idle = {f"t{number}": 2.0 for number in range(30)}
@@ -90,7 +116,7 @@ def test_threads_that_take_turns_are_no_bound_for_each_other() -> None:
     lines: Times = {"join": {"main": 2.0}, "a": {"t1": 2.0}, "b": {"t2": 2.0}}
     in_turn = finding_at(made(lines, {"t1": 1.0, "t2": 1.0}), "a")
     assert "no time here, 2.00×" in in_turn.evidence[1].text
-    assert "use a processor in 50 % of their time" in in_turn.evidence[0].text
+    assert "use a processor in at most 50 % of their time" in in_turn.evidence[0].text
     assert "interpreter's lock (GIL)" in in_turn.evidence[0].text
     beside = finding_at(made(lines, {"t1": 2.0, "t2": 2.0}), "a")
     assert beside.severity == "ignore"

@@ -153,6 +153,18 @@ def test_an_optimizer_is_one_place_without_its_closure() -> None:
     assert product.title.startswith("aten::addmm takes 40 %")
 
 
+def test_an_optimizer_that_is_fused_already_is_not_advised_to_be() -> None:
+    """Its one operation is the place, and no change of its form is offered."""
+    step = Step()
+    scope = step.scope(step.top, "Optimizer.step#AdamW.step")
+    step.op(scope, "aten::_fused_adamw_", cpu_time=6 * MS)
+    step.op(step.top, "aten::mm", cpu_time=4 * MS)
+    optimizer, _ = found(step.profile(), "hotspot")
+    assert optimizer.title.startswith("aten::_fused_adamw_ takes 60 %")
+    assert "fused=True" not in optimizer.author
+    assert optimizer.fixes == ()
+
+
 def test_advice_for_loaders_and_convolutions() -> None:
     """A loader that has workers needs more of them; convolutions have another memory format."""
     step = Step()

@@ -154,6 +154,31 @@ def test_no_attention(names: tuple[str, ...]) -> None:
     assert not found(attention(*names).profile(), "attention")
 
 
+def test_an_attention_inside_of_pytorch_is_not_written_out() -> None:
+    """Without a fused kernel, PyTorch computes its own function by products and a softmax."""
+    step = Step()
+    fused = step.op(
+        step.frame(step.top, "Attention.forward", 30), "aten::scaled_dot_product_attention"
+    )
+    for name in ("bmm", "_safe_softmax", "bmm"):
+        step.launch(step.op(fused, f"aten::{name}"), f"kernel_{name}", MS / 20)
+    assert not found(step.profile(), "attention")
+
+
+def test_other_lines_of_a_module_and_other_functions_are_no_part_of_attention() -> None:
+    """Of 7 kernels of 50 µs, 3 are the attention's, which a module and not a function calls."""
+    step = Step()
+    lines = enumerate(("exp", "bmm", "softmax", "bmm", "cos"), 10)
+    at = {line: (step.frame(step.top, "<module>", line), name) for line, name in lines}
+    for line, name in at.values():
+        step.launch(step.op(line, f"aten::{name}"), f"kernel_{name}", MS / 20)
+    between, _ = at[12]
+    step.launch(step.op(step.frame(between, "rotate", 40), "aten::mul"), "mul", MS / 20)
+    step.launch(between, "tile_kernel", MS / 20)
+    finding = only(step.profile(), "attention")
+    assert finding.evidence[0].text.startswith("it takes 42.9 % of")
+
+
 def loading(share: float, workers: bool = False) -> TreeBuilder:
     """A program on the host of 100 ms that loads for a share of it."""
     builder = TreeBuilder()

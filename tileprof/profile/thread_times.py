@@ -21,9 +21,10 @@ Thread = tuple[int, str]
 
 def thread_provenance(times: Mapping[Thread, int]) -> dict[str, str]:
     """Return the processor times of threads, in ns, as text for the provenance of a profile."""
-    order = sorted((each for each in times if times[each] > 0), key=lambda each: -times[each])
+    named = (each for each in times if times[each] > 0 and each != OTHERS)
+    order = sorted(named, key=lambda each: -times[each])
     rows = [[name, ident, times[ident, name]] for ident, name in order[:_MOST]]
-    if rest := sum(times[each] for each in order[_MOST:]):
+    if rest := times.get(OTHERS, 0) + sum(times[each] for each in order[_MOST:]):
         rows.append([OTHERS[1], OTHERS[0], rest])
     return {_KEY: json.dumps(rows)} if rows else {}
 

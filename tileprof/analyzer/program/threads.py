@@ -26,7 +26,7 @@ from tileprof.analyzer.numbers.programs import THREADS_SEVERAL
 from tileprof.analyzer.program.masks import Column, Mask, kind, nearest, where
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol, is_installed
-from tileprof.profile.thread_times import thread_times
+from tileprof.profile.thread_times import OTHERS, Thread, thread_times
 
 WAITS_FOR_THREADS = re.compile(r"(concurrent/futures/(_base|thread)|threading|queue)\.py$")
 """Files of libraries in which a thread waits for other threads."""
@@ -61,11 +61,15 @@ class Threads:
         return most, int((times > THREADS_SEVERAL * most).sum())
 
     def processor_share(self, part: Mask) -> float:
-        """Return the share of their time in which the threads of a part used a processor, 0 to 1;
-        NaN where that is not known. It is that of all their time, in this part or not."""
+        """Return the largest share of their time in which the threads of a part can have used a
+        processor, 0 to 1; NaN where that is not known. It is that of all their time, in this part
+        or not. Threads that a profile does not tell apart may have had all that those used."""
         here = self._by_thread(self._time * part[self._node]) > 0
-        busy, whole = self._processor[here], self._by_thread(self._time)[here]
-        return float(busy.sum() / whole.sum()) if self._processor.any() else float("nan")
+        used, whole = self._used[here], self._by_thread(self._time)[here]
+        if not self._used.any():
+            return float("nan")
+        shared = self._known.get(OTHERS, 0) if (used == 0).any() else 0
+        return min(1.0, float((np.minimum(used, whole).sum() + shared) / whole.sum()))
 
     def most(self, part: Mask) -> float:
         """Return the most wall time in ns in which any thread can be in a part."""
@@ -105,10 +109,17 @@ class Threads:
     @cached_property
     def _processor(self) -> Column:
         """By thread, the least processor time in ns in what counts; 0 where it is not known."""
-        known = thread_times(self._profile.tables.provenance)
-        used = np.array([known.get(name, 0) for name in self._names], np.float64)
         whole, counted = self._by_thread(self._all), self._by_thread(self._time)
-        return np.clip(used - (whole - counted), 0.0, counted)
+        return np.clip(self._used - (whole - counted), 0.0, counted)
+
+    @cached_property
+    def _known(self) -> dict[Thread, int]:
+        return thread_times(self._profile.tables.provenance)
+
+    @cached_property
+    def _used(self) -> Column:
+        """By thread, its processor time in ns; 0 where it is not known."""
+        return np.array([self._known.get(name, 0) for name in self._names], np.float64)
 
     def _by_thread(self, time: Column) -> Column:
         return np.bincount(self._thread, time, max(len(self._names), 1)).astype(np.float64)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -15,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from tileprof.errors import UsageError
-from tileprof.profile.thread_times import thread_provenance
+from tileprof.profile.thread_times import OTHERS, Thread, thread_provenance
 from tileprof.profiler.endings.termination import Termination
 from tileprof.profiler.frameworks import layers
 from tileprof.profiler.host import scopes
@@ -207,8 +208,10 @@ class Recording:
         if self._sampler is None:
             return {}
         names = self.recorder.thread_names.all()
-        times = self._sampler.processor_times()
-        return thread_provenance({names[key]: time for key, time in times.items() if key in names})
+        times = Counter[Thread]()
+        for key, time_ns in self._sampler.processor_times().items():
+            times[names.get(key, OTHERS)] += time_ns
+        return thread_provenance(times)
 
     def tick(self) -> None:
         """Look at the threads and flush what is due; called every few milliseconds."""

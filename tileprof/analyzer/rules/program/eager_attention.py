@@ -1,6 +1,9 @@
 """Attention written as separate operations: a product, a softmax of its result, another product.
 
-Static: names of operations: a softmax, and two batched products for each of it, in one function.
+Static: names of operations: a softmax, and two batched products for each of it, in one function;
+at the top of a module, where lines of all kinds stand side by side, those from the first of these
+operations to the last. What runs inside of `scaled_dot_product_attention` is not written out,
+however PyTorch computes it.
 Dynamic: their time. A fused kernel (`scaled_dot_product_attention`) keeps the scores on the chip:
 what scales, masks and normalises them, and drops some, goes; and the products no longer write and
 read them. Half of the first goes for sure; nine tenths of it and a quarter of the products' time
@@ -40,6 +43,8 @@ PRODUCT_NAMES = "gemm|gemv|cutlass|xmma|wgmma|nvjet|conv"
 """Parts of names of libraries' kernels that multiply."""
 _OTHERS = re.compile(PRODUCT_NAMES, re.IGNORECASE)
 """Kernels of linear layers in the same function."""
+_FUSED = re.compile(r"aten::_?scaled_dot_product")
+_MODULE = "<module>"
 _ADVICE = (
     "Use torch.nn.functional.scaled_dot_product_attention, with is_causal=True in place of a causal"
     ' mask (attn_implementation="sdpa" in Hugging Face models): one kernel that never writes the'
@@ -53,7 +58,10 @@ def find(program: Program) -> Iterator[Draft]:
     if not tree.time.any():
         return
     functions = written_out(tree)
-    inside = tree.below(functions) & tree.kind("kernel") & (tree.time > 0)
+    # Kernels of PyTorch's operations in these lines, not of other functions that they call.
+    around = tree.nearest(tree.users | functions)
+    inside = (around >= 0) & functions[around] & (tree.ops >= 0)
+    inside &= tree.kind("kernel") & (tree.time > 0)
     products = inside & _products(tree)
     linear = tree.where(lambda symbol: bool(_OTHERS.search(symbol.name)))
     parts = (inside & ~products & ~linear, products)
@@ -104,6 +112,7 @@ def _late(tree: Contexts, kernels: Mask, functions: Mask) -> tuple[Mask, float]:
 def written_out(tree: Contexts) -> Mask:
     """Lines of functions in which a softmax runs beside two batched products for each of it."""
     softmax = tree.where(lambda symbol: bool(_SOFTMAX.match(symbol.name)))
+    softmax &= ~tree.below(tree.where(lambda symbol: bool(_FUSED.match(symbol.name))))
     found = np.zeros_like(softmax)
     if not softmax.any():
         return found
@@ -119,12 +128,28 @@ def written_out(tree: Contexts) -> Mask:
             at = int(around[tree.parents[at]])
         if at < 0:
             continue
+        visit = lines[tree.visit(at)]
+        if tree.profile.names[at] == _MODULE:
+            visit = _between(tree, at, visit, products)
         mates = np.zeros_like(found)
-        mates[lines[tree.visit(at)]] = True
+        mates[visit] = True
         of_products = float(tree.count[tree.below(mates) & products].sum())
         if of_products >= 2 * tree.count[node]:
             found |= mates
     return found
+
+
+def _between(tree: Contexts, softmax: int, lines: list[int], products: Mask) -> list[int]:
+    """Return those of a module's lines that run from its first product or softmax to the last.
+
+    Products in functions that the module calls do not count: they are no lines beside the softmax.
+    """
+    around = tree.nearest(tree.users)[products]
+    number = {
+        line: place.line for line in lines if (place := tree.profile.locations[line]) is not None
+    }
+    ends = [number[line] for line in (softmax, *around.tolist()) if line in number]
+    return [line for line in lines if min(ends) <= number.get(line, 0) <= max(ends)]
 
 
 def _products(tree: Contexts) -> Mask:

@@ -26,6 +26,7 @@ from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST, Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers.reports import NOISE
 from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
+from tileprof.analyzer.program.masks import inclusive
 from tileprof.analyzer.program.threads import WAITS_FOR_THREADS
 from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,
@@ -102,6 +103,7 @@ _WAITS = (
 the first that matches."""
 _OPTIMIZER = re.compile(rf"{OPTIMIZER_SCOPE}(Adam|AdamW|SGD|Adagrad)\.step")
 """Steps of the optimizers of PyTorch that have a fused form."""
+_FUSED_STEP = re.compile(r"aten::_fused_")
 _STEP = re.compile(OPTIMIZER_SCOPE)
 _CONVOLUTION = re.compile(r"convolution|conv2d", re.IGNORECASE)
 _PRODUCT = re.compile(r"mm$|matmul|linear|bmm|MmBackward|attention|lstm|gru", re.IGNORECASE)
@@ -136,10 +138,14 @@ def find(program: Program) -> Iterator[Draft]:
     threads = program.host.threads
     if threads.several:
         told.sort(
-            key=lambda hot: (_only_surrounds(hot), -threads.gain(hot.inside, np.inf), -hot.time)
+            key=lambda hot: (
+                _only_surrounds(tree, hot),
+                -threads.gain(hot.inside, np.inf),
+                -hot.time,
+            )
         )
     else:
-        told.sort(key=lambda hot: (_only_surrounds(hot), -hot.time))
+        told.sort(key=lambda hot: (_only_surrounds(tree, hot), -hot.time))
     for each in told:
         yield _draft(tree, each, time)
 
@@ -147,13 +153,19 @@ def find(program: Program) -> Iterator[Draft]:
 def _kinds(tree: Contexts) -> Iterator[tuple[str, Ids]]:
     """Kinds of places, and by node the innermost place of the kind around it; -1 for none."""
     updates = optimizers_work(tree.profile)
-    # Of an optimizer with a fused form the whole step counts: it is one pass over the parameters.
-    fused = tree.below(tree.where(lambda symbol: bool(_OPTIMIZER.match(symbol.name)))) & updates
-    yield "op", np.where(fused, -1, tree.ops)
+    # Of an optimizer that can be fused the whole step counts: it is one pass over the parameters.
+    yield "op", np.where(tree.below(_to_fuse(tree)) & updates, -1, tree.ops)
     yield "line", np.where((tree.ops >= 0) | _in_scope_of_line(tree), -1, tree.lines)
     steps = tree.where(lambda symbol: bool(_STEP.match(symbol.name)))
     closures = (tree.scopes >= 0) & steps[tree.scopes] & ~updates
     yield "scope", np.where(closures, -1, tree.scopes)
+
+
+def _to_fuse(tree: Contexts) -> Mask:
+    """Return steps of optimizers that have a fused form and do not use it yet."""
+    fused = tree.where(lambda symbol: bool(_FUSED_STEP.match(symbol.name)))
+    steps = tree.where(lambda symbol: bool(_OPTIMIZER.match(symbol.name)))
+    return steps & (inclusive(tree.profile, fused.astype(np.float64)) == 0)
 
 
 def _in_scope_of_line(tree: Contexts) -> Mask:
@@ -189,9 +201,9 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: Column) -> Iterator[_Hot]
             yield _Hot(kind, name, own, times[name], count, most)
 
 
-def _only_surrounds(each: _Hot) -> bool:
+def _only_surrounds(tree: Contexts, each: _Hot) -> bool:
     """Whether it is a scope that has nothing of its own to change: what is in it comes first."""
-    known = _OPTIMIZER.match(each.name) or _WORKERS.match(each.name)
+    known = _to_fuse(tree)[each.node] or _WORKERS.match(each.name)
     return each.kind == "scope" and not known
 
 
@@ -228,17 +240,22 @@ def _draft(tree: Contexts, each: _Hot, time: Column) -> Draft:
 def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     """Return the draft of a place in a program whose threads ran side by side."""
     host, threads = tree.program.host, tree.program.host.threads
-    most, count = threads.in_part(each.inside)
-    share = most / threads.wall
+    alone, count = threads.in_part(each.inside)
+    # Threads that are there one after the other take up to the sum of their times.
+    together = threads.most(each.inside)
+    least, most = (percent(time / threads.wall, 0) for time in (alone, together))
+    span, spent = f"up to {most}", duration(alone)
+    if least != most:
+        span, spent = f"{least} to {most}", f"{spent} to {duration(together)}"
     often = f", {each.count:,.0f} times" if each.count else ""
     where = f"{count:,} threads" if count > 1 else "one thread"
     text = (
-        f"{duration(most)} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
+        f"{spent} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
         f" at {tree.told(each.node)}"
     )
     measured = Evidence("host", text)
     outside = ", outside of operations" if each.kind == "line" else ""
-    title = f"{each.name} takes up to {percent(share, 0)} of {host.wall}, in {where}{outside}"
+    title = f"{each.name} takes {span} of {host.wall}, in {where}{outside}"
     advice = _advice(tree, each, time)
     if each.kind == "line" and _waits(tree, each, time):
         others = Evidence("host", "what it waits for takes the time, not this code")
@@ -256,10 +273,10 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     if np.isfinite(least := threads.gain(each.inside, np.inf)) and least * (1 - HOTSPOTS_ALL) < 1:
         told.append(f"no time here, {least:.2f}×")
     if (used := threads.processor_share(each.inside)) < HOTSPOTS_WAITING:
-        waits = (
-            "and wait in the rest, for the interpreter's lock (GIL), a processor, files or timers"
+        text += (
+            f". Its threads use a processor in at most {percent(used, 0)} of their time, and wait in"
+            " the rest, for the interpreter's lock (GIL), a processor, files or timers"
         )
-        text += f". Its threads use a processor in {percent(used, 0)} of their time, {waits}"
         measured = Evidence("host", text)
     bounds = "at most, as the other threads' work stays"
     table = Evidence("host", f"by Amdahl's law over {host.wall}, {bounds}: {'; '.join(told)}")
@@ -268,7 +285,7 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
 
 
 def _advice(tree: Contexts, each: _Hot, time: Column) -> str:
-    if found := _OPTIMIZER.match(each.name):
+    if (found := _OPTIMIZER.match(each.name)) and _to_fuse(tree)[each.node]:
         return _ADVICE_FOR_OPTIMIZERS.format(found[1])
     if _WORKERS.match(each.name):
         return _ADVICE_FOR_LOADERS
@@ -300,10 +317,10 @@ def _waits(tree: Contexts, each: _Hot, time: Column) -> str:
 
 def _fixes(tree: Contexts, each: _Hot) -> tuple[Fix, ...]:
     """Return changes that are worth a trial, though nothing says what they would bring."""
-    node = each.node
+    node, to_fuse = each.node, _to_fuse(tree)
     while node >= 0:
         if found := _OPTIMIZER.match(tree.profile.names[node]):
-            return (OptimizerForm("fused", found[1]),)
+            return (OptimizerForm("fused", found[1]),) if to_fuse[node] else ()
         node = int(tree.profile.parents[node])
     if each.kind != "op" or _PRODUCT.search(each.name):
         return ()
