@@ -24,6 +24,8 @@ REASONS = {
     "not-measured": "the run gave no value",
     "nothing": "the kernel makes no such access, and none was counted",
     "other-instructions": "matrix instructions or copied matrices count there too",
+    "repeated-copies": "cp.async copies an element to several places, for which shared memory "
+    "takes more wavefronts than for different elements: how many is not known",
     "held-by-threads": "threads load an element once for several points, lanes of a request share "
     "it, or the copy engine fetches more than a tile has",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "
@@ -78,8 +80,9 @@ def compared(page: Shown, made: Plan, measured: Mapping[str, float] | None) -> d
             reason = "no-counter"
         elif value is None:
             reason = "not-measured"
-        elif page.uncounted & set(quantity.disturbed_by):
-            reason = "other-instructions"
+        elif disturbed := page.uncounted & set(quantity.disturbed_by):
+            alone = disturbed == {"repeated copies"}
+            reason = "repeated-copies" if alone else "other-instructions"
         elif quantity.whole and quantity.name == "bytes read" and page.is_held:
             reason = "held-by-threads"
         elif number == value == 0:

@@ -1,7 +1,6 @@
-"""Kernels for a comparison of pages with counters that no GPU has run: rows, tables, images.
+"""Kernels for a comparison of pages with counters that no GPU has run.
 
-Nothing is known of their machine code: their pages were written down by `--freeze` as they came.
-Products are in `fresh_products`.
+Nothing is known of their counters: their pages were written down by `--freeze` as they came.
 """
 
 # mypy: ignore-errors
@@ -17,277 +16,296 @@ from benchmarks.show_counters.frozen import drawn_as
 from benchmarks.show_counters.kernels import Case
 
 _BF16 = ml_dtypes.bfloat16
+_E4M3, _E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 
 
 @tileprof.jit
-def sloped_scores(S, Slope, tile: int = 32):
-    """Scores with a slope of each head added by distance, at most 40 apart."""
-    H, L = T.const("H, L")
-    S: T.Tensor((H, L, L), T.float16)
-    Slope: T.Tensor((H,), T.float32)
-    Y = T.empty((H, L, L), T.float16)
-    with T.Kernel(T.ceildiv(L, tile), T.ceildiv(L, tile), H, threads=128) as (bx, by, h):
-        for i, j in T.Parallel(tile, tile):
-            q, k = by * tile + i, bx * tile + j
-            apart = T.cast(q - k, T.float32)
-            near = (k <= q) and (q - k < 40)
-            Y[h, q, k] = T.if_then_else(
-                near, T.cast(S[h, q, k], T.float32) - apart * Slope[h], -60000.0
-            )
+def ragged_sums(Values, Columns, First, X, part: int = 128):
+    """A sparse matrix by a vector: rows of different lengths, elements anywhere."""
+    E, R, N = T.const("E, R, N")
+    Values: T.Tensor((E,), T.float32)
+    Columns: T.Tensor((E,), T.int32)
+    First: T.Tensor((R,), T.int32)
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((R - 1,), T.float32)
+    with T.Kernel(R - 1, threads=128) as r:
+        products = T.alloc_fragment((part,), T.float32)
+        whole = T.alloc_fragment((1,), T.float32)
+        T.clear(products)
+        for t in T.serial(T.ceildiv(First[r + 1] - First[r], part)):
+            for j in T.Parallel(part):
+                at = First[r] + t * part + j
+                if at < First[r + 1]:
+                    products[j] += Values[at] * X[Columns[at]]
+        T.reduce_sum(products, whole)
+        for i in T.Parallel(1):
+            Y[r + i] = whole[i]
     return Y
 
 
 @tileprof.jit
-def channels_behind(X, tile: int = 32):
-    """Images with channels in front, turned so that the 19 channels come last."""
-    B, C, P = T.const("B, C, P")
-    X: T.Tensor((B, C, P), T.float32)
-    Y = T.empty((B, P, C), T.float32)
-    with T.Kernel(T.ceildiv(P, tile), T.ceildiv(C, tile), B, threads=256) as (bx, by, b):
-        held = T.alloc_shared((tile, tile + 1), T.float32)
-        for i, j in T.Parallel(tile, tile):
-            if by * tile + i < C and bx * tile + j < P:
-                held[i, j] = X[b, by * tile + i, bx * tile + j]
-        for i, j in T.Parallel(tile, tile):
-            if bx * tile + i < P and by * tile + j < C:
-                Y[b, bx * tile + i, by * tile + j] = held[j, i]
-    return Y
-
-
-@tileprof.jit
-def pixels_shuffled(X, rows: int = 4, columns: int = 64):
-    """Four channels become squares of two by two pixels."""
-    C, M, N = T.const("C, M, N")
-    X: T.Tensor((C, M, N), T.float32)
-    Y = T.empty((C // 4, 2 * M, 2 * N), T.float32)
-    with T.Kernel(T.ceildiv(2 * N, columns), T.ceildiv(2 * M, rows), C // 4, threads=128) as (
-        bx,
-        by,
-        c,
-    ):
-        for i, j in T.Parallel(rows, columns):
-            y, x = by * rows + i, bx * columns + j
-            Y[c, y, x] = X[c * 4 + y % 2 * 2 + x % 2, y // 2, x // 2]
-    return Y
-
-
-@tileprof.jit
-def byte_histogram(X, Bins, part: int = 4096):
-    """How often each byte is there, in shared memory, then for all blocks."""
-    N = T.const("N")
-    X: T.Tensor((N,), T.uint8)
-    Bins: T.Tensor((256,), T.int32)
-    with T.Kernel(T.ceildiv(N, part), threads=256) as b:
-        held = T.alloc_shared((256,), T.int32)
-        T.clear(held)
-        for j in T.Parallel(part):
-            if b * part + j < N:
-                T.atomic_add(held[T.cast(X[b * part + j], T.int32)], 1)
-        for j in T.Parallel(256):
-            if held[j] > 0:
-                T.atomic_add(Bins[j], held[j])
-
-
-@tileprof.jit
-def largest_of_groups(X, Group, Best):
-    """The largest whole number of each group that a list names, by atomics."""
-    M, N, G = T.const("M, N, G")
-    X: T.Tensor((M, N), T.int32)
-    Group: T.Tensor((M,), T.int32)
-    Best: T.Tensor((G, N), T.int32)
-    with T.Kernel(T.ceildiv(N, 96), T.ceildiv(M, 4), threads=96) as (bx, by):
-        for i, j in T.Parallel(4, 96):
-            if by * 4 + i < M and bx * 96 + j < N:
-                T.atomic_max(Best[Group[by * 4 + i], bx * 96 + j], X[by * 4 + i, bx * 96 + j])
-
-
-@tileprof.jit
-def halves_rotated(X, Cos, Sin, rows: int = 8):
-    """The two halves of each head rotated into each other, extents known at launch."""
-    L, H, D = T.dynamic("L"), T.const("H"), T.const("D")
-    X: T.Tensor((L, H, D), T.bfloat16)
-    Cos: T.Tensor((L, D // 2), T.float32)
-    Sin: T.Tensor((L, D // 2), T.float32)
-    Y = T.empty((L, H, D), T.bfloat16)
-    with T.Kernel(T.ceildiv(L, rows), H, threads=128) as (bx, h):
-        for i, d in T.Parallel(rows, D // 2):
-            at = bx * rows + i
-            a = T.cast(X[at, h, d], T.float32)
-            b = T.cast(X[at, h, d + D // 2], T.float32)
-            Y[at, h, d] = a * Cos[at, d] - b * Sin[at, d]
-            Y[at, h, d + D // 2] = b * Cos[at, d] + a * Sin[at, d]
-    return Y
-
-
-@tileprof.jit
-def largest_of_five(X, part: int = 256):
-    """The largest of five neighbours, through shared memory with a border of two."""
+def padded_turn(X, tile: int = 32):
+    """A transpose of halves through rows of 34 elements, sizes that no tile divides."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.float16)
-    Y = T.empty((M, N), T.float16)
-    with T.Kernel(T.ceildiv(N, part), M, threads=128) as (bx, row):
-        line = T.alloc_shared((part + 4,), T.float16)
-        for j in T.Parallel(part + 4):
-            line[j] = X[row, T.min(T.max(bx * part + j - 2, 0), N - 1)]
-        for j in T.Parallel(part):
-            a = T.max(T.max(line[j], line[j + 1]), T.max(line[j + 3], line[j + 4]))
-            Y[row, bx * part + j] = T.max(a, line[j + 2])
+    Y = T.empty((N, M), T.float16)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        held = T.alloc_shared((tile, tile + 2), T.float16)
+        for i, j in T.Parallel(tile, tile):
+            held[i, j] = X[by * tile + i, bx * tile + j]
+        for i, j in T.Parallel(tile, tile):
+            Y[bx * tile + i, by * tile + j] = held[j, i]
     return Y
 
 
 @tileprof.jit
-def columns_to_fp8(X, Scale, rows: int = 16, columns: int = 160):
-    """Elements over a scale of their column, kept in a range, as 8-bit floats."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.bfloat16)
-    Scale: T.Tensor((N,), T.float32)
-    Y = T.empty((M, N), T.float8_e4m3fn)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=160) as (bx, by):
-        for i, j in T.Parallel(rows, columns):
-            y, x = by * rows + i, bx * columns + j
-            value = T.cast(X[y, x], T.float32) / Scale[x]
-            Y[y, x] = T.cast(T.clamp(value, -448.0, 448.0), T.float8_e4m3fn)
-    return Y
-
-
-@tileprof.jit
-def tokens_or_zeros(Table, At, columns: int = 128):
-    """Rows of a table that a list names; zeros where it has a negative number."""
-    V, N, M = T.const("V, N, M")
-    Table: T.Tensor((V, N), T.float16)
-    At: T.Tensor((M,), T.int32)
-    Y = T.empty((M, N), T.float16)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, 8), threads=128) as (bx, by):
-        for i, j in T.Parallel(8, columns):
-            m, n = by * 8 + i, bx * columns + j
-            if m < M:
-                if At[m] >= 0:
-                    Y[m, n] = Table[T.max(At[m], 0), n]
-                else:
-                    Y[m, n] = 0.0
-    return Y
-
-
-@tileprof.jit
-def keys_written(K, Slot, Cache):
-    """New keys put into the slots of a cache that a list names."""
-    M, H, D, S = T.const("M, H, D, S")
-    K: T.Tensor((M, H, D), T.bfloat16)
-    Slot: T.Tensor((M,), T.int32)
-    Cache: T.Tensor((S, H, D), T.bfloat16)
-    with T.Kernel(M, threads=64) as m:
-        for h, d in T.Parallel(H, D):
-            Cache[Slot[m], h, d] = K[m, h, d]
-
-
-@tileprof.jit
-def means_up_to(X, Length, part: int = 128):
-    """Means of columns over the first rows of each sequence, as many as a list says."""
-    B, L, N = T.const("B, L, N")
-    X: T.Tensor((B, L, N), T.float32)
-    Length: T.Tensor((B,), T.int32)
-    Y = T.empty((B, N), T.float32)
-    with T.Kernel(T.ceildiv(N, part), B, threads=128) as (bx, b):
-        total = T.alloc_fragment((part,), T.float32)
-        T.clear(total)
-        for row in T.serial(Length[b]):
-            for j in T.Parallel(part):
-                total[j] += X[b, row, bx * part + j]
-        for j in T.Parallel(part):
-            Y[b, bx * part + j] = total[j] / T.cast(Length[b], T.float32)
-    return Y
-
-
-@tileprof.jit
-def every_other_column(X, rows: int = 64, columns: int = 64):
-    """Every other column of tiles in plain shared memory, turned."""
+def ring_of_rows(X, part: int = 256):
+    """Means of four rows that lie in a ring of shared memory."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.float32)
-    Y = T.empty((N // 2, M), T.float32)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        tile = T.alloc_shared((rows, columns), T.float32)
-        T.copy(X[by * rows, bx * columns], tile)
-        for i, j in T.Parallel(columns // 2, rows):
-            Y[bx * (columns // 2) + i, by * rows + j] = tile[j, 2 * i]
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, part), threads=128) as b:
+        ring = T.alloc_shared((4, part), T.float32)
+        T.clear(ring)
+        for m in T.serial(M):
+            for j in T.Parallel(part):
+                ring[m % 4, j] = X[m, b * part + j]
+            for j in T.Parallel(part):
+                Y[m, b * part + j] = (ring[0, j] + ring[1, j] + ring[2, j] + ring[3, j]) * 0.25
     return Y
 
 
 @tileprof.jit
-def groups_normalised(X, Gain, channels: int = 8):
-    """Groups of channels less their mean, over their deviation, with a gain of each channel."""
-    B, C, P = T.const("B, C, P")
-    X: T.Tensor((B, C, P), T.float32)
-    Gain: T.Tensor((C,), T.float32)
-    Y = T.empty((B, C, P), T.float32)
-    with T.Kernel(C // channels, B, threads=128) as (g, b):
-        held = T.alloc_fragment((channels, P), T.float32)
-        squares = T.alloc_fragment((channels, P), T.float32)
-        lines = T.alloc_fragment((channels,), T.float32)
-        mean = T.alloc_fragment((1,), T.float32)
-        power = T.alloc_fragment((1,), T.float32)
-        T.copy(X[b, g * channels : (g + 1) * channels, 0:P], held)
-        for i, j in T.Parallel(channels, P):
-            squares[i, j] = held[i, j] * held[i, j]
-        T.reduce_sum(held, lines, dim=1)
-        T.reduce_sum(lines, mean)
-        T.reduce_sum(squares, lines, dim=1)
-        T.reduce_sum(lines, power)
-        for i, j in T.Parallel(channels, P):
-            m = mean[0] / (channels * P)
-            scale = T.rsqrt(power[0] / (channels * P) - m * m + 1e-5)
-            Y[b, g * channels + i, j] = (held[i, j] - m) * scale * Gain[g * channels + i]
+def spread_of_rows(X):
+    """Largest less smallest element of each row, over eight warps, taken from the row."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((M, N), T.bfloat16)
+    with T.Kernel(M, threads=256) as m:
+        row = T.alloc_fragment((N,), T.float32)
+        high = T.alloc_fragment((1,), T.float32)
+        low = T.alloc_fragment((1,), T.float32)
+        T.copy(X[m, 0:N], row)
+        T.reduce_max(row, high)
+        T.reduce_min(row, low)
+        for j in T.Parallel(N):
+            Y[m, j] = (row[j] - low[0]) / (high[0] - low[0] + 1e-6)
     return Y
 
 
 @tileprof.jit
-def blends_of_tables(Low, High, Weight):
-    """Two neighbouring entries of a table of 31 mixed by the fraction of each number."""
+def groups_of_bytes(X, Scale, Zero, rows: int = 4):
+    """Bytes less a zero point of their group of 32, by its scale."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.int8)
+    Scale: T.Tensor((M, N // 32), T.float16)
+    Zero: T.Tensor((M, N // 32), T.int8)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
+        for i, j in T.Parallel(rows, N):
+            m = b * rows + i
+            apart = T.cast(X[m, j], T.float32) - T.cast(Zero[m, j // 32], T.float32)
+            Y[m, j] = apart * T.cast(Scale[m, j // 32], T.float32)
+    return Y
+
+
+@tileprof.jit
+def eighths_added(A, B, part: int = 1024):
+    """8-bit floats of two kinds added."""
     N = T.const("N")
-    Low: T.Tensor((31,), T.float32)
-    High: T.Tensor((31,), T.float32)
-    Weight: T.Tensor((N,), T.float32)
-    Y = T.empty((N,), T.float32)
-    with T.Kernel(T.ceildiv(N, 512), threads=128) as b:
-        table = T.alloc_shared((2, 31), T.float32)
-        for j in T.Parallel(31):
-            table[0, j] = Low[j]
-            table[1, j] = High[j]
-        for j in T.Parallel(512):
-            if b * 512 + j < N:
-                w = T.clamp(Weight[b * 512 + j] * 8.0 + 15.0, 0.0, 29.5)
-                at = T.cast(T.floor(w), T.int32)
-                part = w - T.floor(w)
-                Y[b * 512 + j] = table[0, at] * (1.0 - part) + table[1, at + 1] * part
+    A: T.Tensor((N,), T.float8_e4m3fn)
+    B: T.Tensor((N,), T.float8_e5m2)
+    Y = T.empty((N,), T.float16)
+    with T.Kernel(T.ceildiv(N, part), threads=64) as b:
+        for j in T.Parallel(part):
+            at = b * part + j
+            if at < N:
+                Y[at] = T.cast(A[at], T.float32) + T.cast(B[at], T.float32)
     return Y
 
 
-def _slots(draw):
-    new, cache = (draw.standard_normal((n, 4, 72), np.float32).astype(_BF16) for n in (24, 64))
-    return [new, draw.permutation(64)[:24].astype(np.int32), cache]
+@tileprof.jit
+def edges_summed(X, From, To, Sums):
+    """Features of the source of each edge added to those of its target, by atomics."""
+    V, D, E = T.const("V, D, E")
+    X: T.Tensor((V, D), T.float32)
+    From: T.Tensor((E,), T.int32)
+    To: T.Tensor((E,), T.int32)
+    Sums: T.Tensor((V, D), T.float32)
+    with T.Kernel(T.ceildiv(E, 8), threads=128) as b:
+        for i, d in T.Parallel(8, D):
+            if b * 8 + i < E:
+                T.atomic_add(Sums[To[b * 8 + i], d], X[From[b * 8 + i], d])
 
 
-FRESH_ROWS: tuple[Case, ...] = (
-    Case(sloped_scores, drawn_as(((3, 75, 75), np.float16), ((3,), np.float32)),
-         "scores with slopes, odd rows of halves"),
-    Case(channels_behind, drawn_as(((2, 19, 200), np.float32)), "channels last, odd channels"),
-    Case(pixels_shuffled, drawn_as(((12, 10, 50), np.float32)), "pixel shuffle"),
-    Case(byte_histogram, drawn_as(((30_000,), np.uint8, 0, 256), ((256,), np.int32, 0, 1)),
-         "histogram of bytes in shared memory"),
-    Case(largest_of_groups, drawn_as(((77, 250), np.int32, 0, 1000), ((77,), np.int32, 0, 9),
-                                     ((9, 250), np.int32, 0, 1)), "atomic maxima of groups"),
-    Case(halves_rotated, drawn_as(((75, 3, 64), _BF16), ((75, 32), np.float32),
-                                  ((75, 32), np.float32)), "rotary halves, length known at launch"),
-    Case(largest_of_five, drawn_as(((9, 700), np.float16)), "window of five, shared halves"),
-    Case(columns_to_fp8, drawn_as(((50, 480), _BF16), ((480,), np.float32)),
-         "fp8 with scales of columns, 160 threads"),
-    Case(tokens_or_zeros, drawn_as(((100, 328), np.float16), ((61,), np.int32, -20, 100)),
-         "gather with negative numbers"),
-    Case(keys_written, _slots, "scatter into a cache"),
-    Case(means_up_to, drawn_as(((5, 40, 200), np.float32), ((5,), np.int32, 1, 41)),
-         "loops as long as a list says"),
-    Case(every_other_column, drawn_as(((150, 192), np.float32)), "strided columns of shared tiles"),
-    Case(groups_normalised, drawn_as(((3, 24, 128), np.float32), ((24,), np.float32)),
-         "group norm"),
-    Case(blends_of_tables, drawn_as(((31,), np.float32), ((31,), np.float32),
-                                    ((5000,), np.float32)), "table in shared memory, random words"),
+@tileprof.jit
+def running_sums(X, rows: int = 8):
+    """Running sums of rows, backwards, in shared memory."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M // rows, threads=128) as b:
+        held = T.alloc_shared((rows, N), T.float32)
+        T.copy(X[b * rows, 0], held)
+        T.cumsum(held, dim=1, reverse=True)
+        T.copy(held, Y[b * rows, 0])
+    return Y
+
+
+@tileprof.jit
+def cross_of_five(X, Mask, rows: int = 8, columns: int = 32):
+    """A five-point stencil at the points that a mask of bytes names."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Mask: T.Tensor((M, N), T.uint8)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N - 2, columns), T.ceildiv(M - 2, rows), threads=256) as (bx, by):
+        for i, j in T.Parallel(rows, columns):
+            y, x = by * rows + i + 1, bx * columns + j + 1
+            if y < M - 1 and x < N - 1 and Mask[y, x] != 0:
+                around = X[y - 1, x] + X[y + 1, x] + X[y, x - 1] + X[y, x + 1]
+                Y[y, x] = around - 4.0 * X[y, x]
+    return Y
+
+
+@tileprof.jit
+def odd_product(A, B, tile_m: int = 64, tile_n: int = 40, depth: int = 48):
+    """A product in tiles of 64 × 40 × 48."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, tile_n), T.ceildiv(M, tile_m), threads=128) as (bx, by):
+        a = T.alloc_shared((tile_m, depth), T.float16)
+        b = T.alloc_shared((tile_n, depth), T.float16)
+        c = T.alloc_fragment((tile_m, tile_n), T.float32)
+        T.clear(c)
+        for k in T.serial(T.ceildiv(K, depth)):
+            T.copy(A[by * tile_m, k * depth], a)
+            T.copy(B[bx * tile_n, k * depth], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * tile_m, bx * tile_n])
+    return C
+
+
+@tileprof.jit
+def few_rows(A, B, tile: int = 64, depth: int = 64):
+    """Sixteen rows by a matrix, in two stages."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((K, N), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+    with T.Kernel(N // tile, threads=64) as bx:
+        a = T.alloc_shared((16, depth), T.bfloat16)
+        b = T.alloc_shared((depth, tile), T.bfloat16)
+        c = T.alloc_fragment((16, tile), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // depth, num_stages=2):
+            T.copy(A[0, k * depth], a)
+            T.copy(B[k * depth, bx * tile], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[0, bx * tile])
+    return C
+
+
+@tileprof.jit
+def rows_repeated(X, At, W, rows: int = 64, depth: int = 64):
+    """Rows of which many are named several times, gathered and multiplied."""
+    V, K, M, N = T.const("V, K, M, N")
+    X: T.Tensor((V, K), T.bfloat16)
+    At: T.Tensor((M,), T.int32)
+    W: T.Tensor((N, K), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+    with T.Kernel(N // 64, M // rows, threads=128) as (bx, by):
+        a = T.alloc_shared((rows, depth), T.bfloat16)
+        b = T.alloc_shared((64, depth), T.bfloat16)
+        c = T.alloc_fragment((rows, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // depth, num_stages=2):
+            for i, j in T.Parallel(rows, depth):
+                a[i, j] = X[At[by * rows + i], k * depth + j]
+            T.copy(W[bx * 64, k * depth], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * rows, bx * 64])
+    return C
+
+
+@tileprof.jit
+def ends_of_runs(X, part: int = 512):
+    """Where a list has another number than the one before, and the one behind."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.int32)
+    Y = T.empty((N,), T.uint8)
+    with T.Kernel(T.ceildiv(N, part), threads=128) as b:
+        for j in T.Parallel(part):
+            at = b * part + j
+            if at < N:
+                begins = X[at] != X[T.max(at - 1, 0)]
+                ends = X[at] != X[T.min(at + 1, N - 1)]
+                Y[at] = T.if_then_else(begins, 1, 0) + T.if_then_else(ends, 2, 0)
+    return Y
+
+
+@tileprof.jit
+def complex_products(A, B, rows: int = 4):
+    """Complex numbers whose parts lie next to each other, multiplied by one of each row."""
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), T.float32)
+    B: T.Tensor((M, 2), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
+        for i, j in T.Parallel(rows, N // 2):
+            m = b * rows + i
+            Y[m, 2 * j] = A[m, 2 * j] * B[m, 0] - A[m, 2 * j + 1] * B[m, 1]
+            Y[m, 2 * j + 1] = A[m, 2 * j] * B[m, 1] + A[m, 2 * j + 1] * B[m, 0]
+    return Y
+
+
+@tileprof.jit
+def columns_centred(X, columns: int = 24):
+    """Columns less their means, summed along the first dimension over six warps."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(N // columns, threads=192) as b:
+        held = T.alloc_fragment((M, columns), T.float32)
+        sums = T.alloc_fragment((columns,), T.float32)
+        T.copy(X[0:M, b * columns : (b + 1) * columns], held)
+        T.reduce_sum(held, sums, dim=0)
+        for i, j in T.Parallel(M, columns):
+            Y[i, b * columns + j] = held[i, j] - sums[j] / M
+    return Y
+
+
+def _sparse(draw):
+    lengths = draw.integers(0, 300, 20)
+    first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    count = int(first[-1])
+    values, x = draw.standard_normal(count, np.float32), draw.standard_normal(500, np.float32)
+    return [values, draw.integers(0, 500, count, np.int32), first, x]
+
+
+FRESH: tuple[Case, ...] = (
+    Case(ragged_sums, _sparse, "sparse rows by a vector"),
+    Case(padded_turn, drawn_as(((75, 106), np.float16)), "transpose through padded rows of halves"),
+    Case(ring_of_rows, drawn_as(((11, 600), np.float32)), "ring of four rows"),
+    Case(spread_of_rows, drawn_as(((30, 1536), _BF16)), "largest and smallest over eight warps"),
+    Case(groups_of_bytes, drawn_as(((50, 352), np.int8, -128, 128), ((50, 11), np.float16),
+                                   ((50, 11), np.int8, -8, 8)), "bytes with zero points of groups"),
+    Case(eighths_added, drawn_as(((5_000,), _E4M3), ((5_000,), _E5M2)), "8-bit floats added"),
+    Case(edges_summed, drawn_as(((60, 48), np.float32), ((205,), np.int32, 0, 60),
+                                ((205,), np.int32, 0, 60), ((60, 48), np.float32)),
+         "sums of neighbours in a graph"),
+    Case(running_sums, drawn_as(((48, 160), np.float32)), "running sums from the back"),
+    Case(cross_of_five, drawn_as(((45, 90), np.float32), ((45, 90), np.uint8, 0, 2)),
+         "masked stencil"),
+    Case(odd_product, drawn_as(((150, 120), np.float16), ((100, 120), np.float16)),
+         "product in odd tiles, all edges cut"),
+    Case(few_rows, drawn_as(((16, 256), _BF16), ((256, 192), _BF16)), "sixteen rows"),
+    Case(rows_repeated, drawn_as(((9, 128), _BF16), ((128,), np.int32, 0, 9), ((128, 128), _BF16)),
+         "gather of repeated rows, multiplied"),
+    Case(ends_of_runs, drawn_as(((5_003,), np.int32, 0, 3)), "ends of runs"),
+    Case(complex_products, drawn_as(((30, 200), np.float32), ((30, 2), np.float32)),
+         "complex numbers in pairs"),
+    Case(columns_centred, drawn_as(((64, 120), np.float32)), "columns over six warps"),
 )  # fmt: skip

@@ -145,7 +145,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         "wavefronts of cp.async", _moved("shared", "write", "taken", "cp.async"),
-        ((f"{_SASS}_ldgsts",),),
+        ((f"{_SASS}_ldgsts",),), ("repeated copies",),
     ),
     Quantity(
         "conflicts of shared loads", _conflicts("read"),

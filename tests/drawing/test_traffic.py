@@ -331,6 +331,15 @@ def test_the_copy_engine_fetches_sectors_of_whole_boxes() -> None:
     assert engine.fetched(np.array([[250, 0]]), (64, 32), (256, 128), (128, 1), 32) == 2048
 
 
+def test_cp_async_copies_a_sector_once_for_each_place() -> None:
+    """8 rows of 64 bytes take 16 sectors, also if they are one row; 32 words that follow each other
+    take 4; a lane that takes no part asks for nothing."""
+    lanes = np.arange(32)
+    rows = np.stack([lanes // 4 * 192 + lanes % 4 * 16, lanes % 4 * 16, np.where(lanes < 4, 0, -1)])
+    assert transactions.copied_sectors(rows, 16).tolist() == [16, 16, 4]
+    assert transactions.copied_sectors(lanes[None] * 4, 4).tolist() == [4]
+
+
 def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:
     """Of 12 blocks 8 warps and that thread read how many tiles there are; that thread alone reads
     which, for K and for V."""

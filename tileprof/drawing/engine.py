@@ -36,16 +36,15 @@ def fetched(
     extents of a tile; strides: bytes between neighbours of each dimension; box: bytes of a row that
     one box copies.
     """
-    low, high = np.maximum(starts, 0), np.minimum(starts + sizes, shape)
+    low, high = np.maximum(-starts, 0), np.minimum(np.asarray(shape) - starts, sizes)
     # Tiles take the same that are cut alike and begin at the same place in a sector.
     place = (starts * np.array(strides, np.int64)).sum(axis=1, keepdims=True) % SECTOR
-    cut = np.concatenate([place, low - starts, high - starts], axis=1)
+    cut = np.concatenate([place, low, high], axis=1)
     keys, counts = np.unique(cut, axis=0, return_counts=True)
-    rank = len(sizes)
-    return SECTOR * sum(
-        _sectors(key[0], key[1 : 1 + rank], key[1 + rank :], sizes, strides, box) * times
-        for key, times in zip(keys.tolist(), counts.tolist())
-    )
+    rank, found = len(sizes), 0
+    for (begin, *inside), times in zip(keys.tolist(), counts.tolist()):
+        found += times * _sectors(begin, inside[:rank], inside[rank:], sizes, strides, box)
+    return SECTOR * found
 
 
 def _sectors(
@@ -63,12 +62,12 @@ def _sectors(
         at = np.arange(extent)
         firsts = (firsts[:, None] + at * strides[axis]).reshape(-1)
         inside = (inside[:, None] & (at >= low[axis]) & (at < high[axis])).reshape(-1)
-    total, size, width = 0, strides[-1], sizes[-1] * strides[-1]
-    for at in range(0, width, box):
-        end = min(at + box, width)
-        begin, until = max(at, low[-1] * size), min(end, high[-1] * size)
-        there = firsts[inside] if begin < until else firsts[:0]
-        total += int((-(-(there + until) // SECTOR) - (there + begin) // SECTOR).sum())
-        total += len(there) * -(-(end - at - (until - begin)) // SECTOR)
-        total += (len(firsts) - len(there)) * -(-(end - at) // SECTOR)
+    size, width, total = strides[-1], sizes[-1] * strides[-1], 0
+    for begin in range(0, width, box):
+        end = min(begin + box, width)
+        first, last = max(begin, low[-1] * size), min(end, high[-1] * size)
+        there = firsts[inside] if first < last else firsts[:0]
+        total += int((-(-(there + last) // SECTOR) - (there + first) // SECTOR).sum())
+        total += len(there) * -(-(end - begin - (last - first)) // SECTOR)
+        total += (len(firsts) - len(there)) * -(-(end - begin) // SECTOR)
     return total

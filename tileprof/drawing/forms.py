@@ -482,7 +482,7 @@ def _made_twice(way: Way) -> set[ir.OpBase]:
         if op not in front and (not computes or not needed.isdisjoint(op.results)):
             needed.update([op.condition] if isinstance(op, ir.If) else op.operand_values())
             found.add(op)
-    return ahead & found
+    return found & ahead
 
 
 def _writes_shared(op: ir.OpBase) -> bool:

@@ -15,8 +15,9 @@ Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA", "shuffle"]
 """Mover of the bytes: instructions of all threads or warps, copies that run beside them, or lanes
 of a warp that pass words to each other."""
 Uncounted = Literal[
-    "matrix operands", "copied matrices", "products in threads", "exchange of threads", "other"
-]
+    "matrix operands", "copied matrices", "products in threads", "exchange of threads",
+    "repeated copies", "other",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

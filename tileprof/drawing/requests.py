@@ -28,7 +28,7 @@ from .forms import Form, Forms
 from .moved import Moved, Place, Traffic, Uncounted, Way
 from .operands import MatrixAccess, operand_reads
 from .roles import ScalarLoad, fixed_buffers, is_scalar_load
-from .transactions import Ints, different, sectors, wavefronts
+from .transactions import Ints, copied_sectors, different, sectors, wavefronts
 
 _WARP = 32
 
@@ -56,6 +56,8 @@ class Requests:
         """The same by their stores, with the buffers of the sums."""
         self.gathers: set[ir.OpBase] = set()
         """Loads and stores of points that are cp.async together."""
+        self.ahead: dict[ir.OpBase, tuple[int, int]] = {}
+        """Loads that are made some iterations ahead: the last iteration, and its loads."""
         self._second: set[ir.Gemm] = set()
         """Products of a buffer by itself whose first operand was noted."""
         self.scalars: list[ScalarLoad] | None = None
@@ -129,23 +131,32 @@ class Requests:
         return True
 
     def _load_parts(self, access: Access, form: Form, rows: Ints) -> None:
-        """Add the loads of sums that warps make only where they store.  rows: bytes by block and
+        """Add the loads of sums that lanes make only where they store.  rows: bytes by block and
         point, -1 where nothing is stored."""
         waiting = self._waiting.pop(access.op, [])
         if not waiting:
             return
         whole = np.broadcast_to(rows, (access.lanes[0], rows.shape[1]))
         stored = np.where(form.points >= 0, whole[:, np.maximum(form.points, 0)], -1) >= 0
-        active = stored.any(axis=(1, 3))
+        lanes_of = np.asarray(stored.any(axis=1))
+        # By warp, the lanes that store, and in how many blocks.
+        active = [
+            np.unique(lanes_of[:, warp], axis=0, return_counts=True)
+            for warp in range(lanes_of.shape[1])
+        ]
         for op, buffer in waiting:
             exchange = self.exchanges[op]
             assert exchange is not None
             for each in exchange.requests:
                 if each.access == "read":
-                    lanes = each.lanes.reshape(-1, active.shape[1], _WARP)
-                    for warp, count in enumerate(active.sum(axis=0).tolist()):
-                        moved = self._asked(replace(each, lanes=lanes[:, warp])).times(count)
-                        self._add(op, "read", buffer, "shared", "threads", moved)
+                    lanes = each.lanes.reshape(-1, len(active), _WARP)
+                    for warp, (patterns, counts) in enumerate(active):
+                        for pattern, count in zip(patterns, counts.tolist()):
+                            if not pattern.any():
+                                continue
+                            asked = replace(each, lanes=np.where(pattern, lanes[:, warp], -1))
+                            moved = self._asked(asked).times(count)
+                            self._add(op, "read", buffer, "shared", "threads", moved)
 
     def _asked(self, each: SharedRequests) -> Moved:
         """Return what one block's requests of an exchange take."""
@@ -179,6 +190,8 @@ class Requests:
         # Axes of extent 1 stand for loops that are not around this op.
         if form is not None and _long(access.lanes[1:]) == _long(form.shape):
             self._load_parts(access, form, rows)
+            last, texts = self.ahead.get(access.op, (-1, 1))
+            blocks *= texts if access.trip == last and not form.stays else 1
             if form.stays:
                 rows, blocks = np.broadcast_to(rows, (access.lanes[0], rows.shape[1])), 1
                 rows = rows[self._is_new(access, text, rows)]
@@ -348,8 +361,13 @@ class Requests:
             return Moved()
         count = wavefronts if access.buffer.type.space == "shared" else sectors
         taken, needed = count(lanes, width)
-        asked = int(different(lanes).sum()) * width
-        return Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)
+        asked = different(lanes)
+        if access.op in self.gathers and count is sectors:
+            taken = copied_sectors(lanes, width)
+            if (asked != (lanes >= 0).sum(axis=1)).any():
+                line = access.op.span.line if access.op.span else 0
+                self.found[-1].uncounted[line, access.op.mnemonic, "repeated copies"] = None
+        return Moved(len(lanes), int(taken.sum()), int(needed.sum()), int(asked.sum()) * width)
 
 
 def _different(asked: Ints, count: int) -> Ints:

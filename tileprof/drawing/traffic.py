@@ -5,8 +5,9 @@ call.  Out: for each place that accesses memory the number of requests, sectors 
 bytes.  No GPU is needed: the interpreter runs that form, which has the addresses of every point,
 and the layouts say which thread and register hold a point.
 
-Not counted are accesses that the layouts do not describe: operands of matrix instructions, and
-scans of lines that several warps share.  `Traffic.uncounted` names them.
+Not counted are accesses that the layouts do not describe: operands of matrix instructions, scans of
+lines that several warps share, and what shared memory takes of cp.async that copies an element to
+several places.  `Traffic.uncounted` names them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .exchanges import Exchange, exchange_of
 from .forms import Forms
-from .gathers import gathers
+from .gathers import address_loads, gathers
 from .launch_facts import LaunchFacts
 from .machine import Machine
 from .moved import Traffic
@@ -63,6 +64,7 @@ def traffic_of(
     listener = Requests(Forms(program, target, controls, facts, machine.lowered))
     listener.exchanges |= late
     listener.gathers = gathers(program, machine.lowered)
+    listener.ahead = address_loads(program, machine.lowered, listener.gathers)
     try:
         if machine.lowered is not None:
             listener.scalars = scalar_loads(machine.lowered, values, symbols)

@@ -41,6 +41,15 @@ def sectors(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     return touched * max(width // SECTOR, 1), -(-lanes * width // SECTOR)
 
 
+def copied_sectors(addresses: Ints, width: int) -> Ints:
+    """Return the sectors of each request of cp.async, which copies a sector once for each place in
+    shared memory: it is one for lanes that follow each other alone; as `sectors`."""
+    held = np.where(addresses >= 0, addresses // SECTOR, -1)
+    first = held >= 0
+    first[:, 1:] &= (held[:, 1:] != held[:, :-1]) | (addresses[:, 1:] <= addresses[:, :-1])
+    return np.asarray(first.sum(axis=1)) * max(width // SECTOR, 1)
+
+
 def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     """Return the wavefronts of each request and the fewest that its bytes need; as `sectors`."""
     lanes = max(1, min(32, 32 * WORD // max(width, WORD)))

@@ -1,4 +1,4 @@
-"""Products for a comparison of pages with counters that no GPU has run; see `fresh`."""
+"""Products of the third set of kernels with pages from before a run; see `frozen_third`."""
 
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201
@@ -9,8 +9,8 @@ import numpy as np
 
 import tileprof
 import tileprof.lang as T
-from benchmarks.show_counters.fresh import FRESH_ROWS
 from benchmarks.show_counters.frozen import drawn_as
+from benchmarks.show_counters.frozen_third import THIRD_ROWS
 from benchmarks.show_counters.kernels import Case
 
 _BF16 = ml_dtypes.bfloat16
@@ -268,8 +268,8 @@ def means_of_both(A, B, tile: int = 64):
     return C
 
 
-FRESH: tuple[Case, ...] = (
-    *FRESH_ROWS,
+FROZEN_THIRD: tuple[Case, ...] = (
+    *THIRD_ROWS,
     Case(rows_cut, drawn_as(((150, 192), _BF16), ((128, 192), _BF16)), "product, rows cut"),
     Case(columns_cut, drawn_as(((128, 128), np.float16), ((128, 160), np.float16)),
          "product, columns cut"),
