@@ -50,6 +50,11 @@ COLLECTIONS: dict[str, Collection] = {
     "learning": Collection(_LEARNING, setup="asks_for_gpu.py"),
     "learning-lab": Collection(_LEARNING, _LAB, setup="asks_for_gpu.py"),
     "learning-starter": Collection(_LEARNING, _STARTER, setup="asks_for_gpu.py"),
+    "deepseek-v32": Collection(
+        "deepseek-ai+DeepSeek-V3.2-Exp", "inference", tests="deepseek_v32.py"
+    ),
+    "slime": Collection("THUDM+slime", tests="sparse_models.py"),
+    "miles": Collection("radixark+miles", tests="sparse_models.py"),
 }
 
 
