@@ -53,6 +53,12 @@ COLLECTIONS: dict[str, Collection] = {
     "deepseek-v32": Collection(
         "deepseek-ai+DeepSeek-V3.2-Exp", "inference", tests="deepseek_v32.py"
     ),
+    "flash-linear-attention": Collection(
+        "fla-org+flash-linear-attention",
+        tests="flash_linear_attention.py",
+        setup="hopper.py",
+        whole=("tests/test_flash_linear_attention.py",),
+    ),
     "slime": Collection("THUDM+slime", tests="sparse_models.py"),
     "miles": Collection("radixark+miles", tests="sparse_models.py"),
 }

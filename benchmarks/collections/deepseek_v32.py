@@ -10,7 +10,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import kernel  # noqa: E402
+import kernel
 
 FP8 = torch.float8_e4m3fn
 
