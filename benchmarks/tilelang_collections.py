@@ -50,6 +50,17 @@ COLLECTIONS: dict[str, Collection] = {
     "learning": Collection(_LEARNING, setup="asks_for_gpu.py"),
     "learning-lab": Collection(_LEARNING, _LAB, setup="asks_for_gpu.py"),
     "learning-starter": Collection(_LEARNING, _STARTER, setup="asks_for_gpu.py"),
+    "deepseek-v32": Collection(
+        "deepseek-ai+DeepSeek-V3.2-Exp", "inference", tests="deepseek_v32.py"
+    ),
+    "flash-linear-attention": Collection(
+        "fla-org+flash-linear-attention",
+        tests="flash_linear_attention.py",
+        setup="hopper.py",
+        whole=("tests/test_flash_linear_attention.py",),
+    ),
+    "slime": Collection("THUDM+slime", tests="sparse_models.py"),
+    "miles": Collection("radixark+miles", tests="sparse_models.py"),
 }
 
 

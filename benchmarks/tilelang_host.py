@@ -372,7 +372,11 @@ def install() -> None:
         ".cuda.intrinsics": _Standin(
             "tilelang.cuda.intrinsics", make_mma_swizzle_layout=lang.make_swizzled_layout
         ),
-        ".layout": _Standin("tilelang.layout", make_swizzled_layout=lang.make_swizzled_layout),
+        ".layout": _Standin(
+            "tilelang.layout",
+            make_swizzled_layout=lang.make_swizzled_layout,
+            make_linear_layout=lang.make_swizzled_layout,
+        ),
     }
     tirx = _Standin(
         "tvm.tirx",

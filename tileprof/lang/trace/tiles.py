@@ -127,6 +127,7 @@ class Tiles(Buffers):
             return
         origin = self.need_place("the source of `T.copy`", source)
         self.need_tile_place("`T.copy`")
+        origin, where = _over_the_edge(origin, where), _over_the_edge(where, origin)
         origin, where = self._match("T.copy", origin, where)
         self.emit(ir.Copy(self.view(origin), self.view(where), hints))
 
@@ -360,6 +361,23 @@ class Tiles(Buffers):
 
 def _element(place: Buffer | BufferRegion | None) -> bool:
     return isinstance(place, BufferRegion) and all(e is None for e in place.extents)
+
+
+def _over_the_edge(
+    place: Buffer | BufferRegion, other: Buffer | BufferRegion
+) -> Buffer | BufferRegion:
+    """Return a part of a tensor with the extents of a tile that is longer than a whole dimension:
+    past the edge it reads as 0, and is not written."""
+    if not isinstance(place, BufferRegion) or place.buffer.type.space != "global":
+        return place
+    dims = [dim for dim, extent in enumerate(place.extents) if extent != 1]
+    wanted = squeezed(_extents(other))
+    extents = list(place.extents)
+    for dim, size in zip(dims, wanted) if len(dims) == len(wanted) else ():
+        whole = extents[dim]
+        if isinstance(whole, int) and isinstance(size, int) and size > whole:
+            extents[dim] = size if whole == place.buffer.type.shape[dim] else whole
+    return BufferRegion(place.buffer, place.offsets, tuple(extents), place.counts, place.span)
 
 
 def _extents(place: Buffer | BufferRegion) -> tuple[Any, ...]:
