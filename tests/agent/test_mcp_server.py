@@ -71,6 +71,19 @@ def test_answers_are_text_within_the_limit(folder: Path) -> None:
     assert "(page 1 of " in sass.content[0].text
 
 
+def test_argument_that_a_tool_does_not_have_is_an_error(folder: Path) -> None:
+    """It is not ignored: the answer would be another one than what was asked for."""
+    unknown, both = asked(
+        folder, ("view", {"file": STALLS, "mode": "lines"}), ("view", {"profile": STALLS})
+    )
+    assert unknown.is_error
+    named = "Its arguments are: file, shape, "
+    assert unknown.content[0].text.startswith(f"`view` has no argument `mode`\n{named}")
+    assert both.content[0].text.startswith(
+        f"`view` has no argument `profile`, needs the argument `file`\n{named}"
+    )
+
+
 def test_errors_are_sentences_for_the_agent(folder: Path) -> None:
     """A wrong file, a wrong choice and a missing argument are answers, not crashes."""
     outside, choice, missing = asked(
@@ -83,7 +96,8 @@ def test_errors_are_sentences_for_the_agent(folder: Path) -> None:
     assert "Use a path inside of it, or start the server with `--root DIR`." in (
         outside.content[0].text
     )
-    assert "'top-down'" in choice.content[0].text
+    assert "`shape`: Input should be 'top-down'" in choice.content[0].text
+    assert "https://" not in choice.content[0].text
     assert "line" in missing.content[0].text
 
 

@@ -170,6 +170,20 @@ def test_a_line_that_imports_is_no_work_of_the_program() -> None:
     assert (host.whole, host.imports) == (100 * MS, 5_700 * MS)
 
 
+def test_a_line_that_imports_a_module_of_the_program_is_no_work_either() -> None:
+    """What that module does is the program's; a recording of imports says what else it is of."""
+    builder = training()
+    line = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 2))
+    builder.add(line, "cpu_time", 300 * MS)
+    own = builder.child(line, "frame", "<module>", Location("/home/me/model.py", 7))
+    builder.add(own, "cpu_time", 50 * MS)
+    profile = builder.snapshot()
+    host = HostTime(profile)
+    assert (host.whole, host.imports) == (150 * MS, 5_300 * MS)
+    text = render_reports({"a": analyze(profile)}, ReportOptions(), width=120)
+    assert "5.30 s of it importing libraries; findings are of the other 150 ms" in text
+
+
 def test_time_in_a_scope_is_not_told_again_for_the_line_that_opens_it() -> None:
     """The line of `optimizer.step()` is where the scope of PyTorch is opened."""
     builder = TreeBuilder()

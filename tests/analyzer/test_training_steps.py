@@ -26,6 +26,8 @@ for step in range(STEPS):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    with torch.no_grad():  # an evaluation in each step
+        model(x), model(x), model(x)
 """
 
 
@@ -44,12 +46,14 @@ def test_loop_around_the_optimizer_is_found_with_its_visits_and_parts(
     assert steps is not None
     assert (steps.count, steps.location.line, steps.of) == (count, 8, "host")
     parts = steps.parts
-    assert min(parts.forward, parts.backward, parts.optimizer) > 0
+    assert min(parts.untrained, parts.backward, parts.optimizer) > 0
+    assert parts.untrained < parts.forward
     whole = parts.data + parts.forward + parts.backward + parts.optimizer
     assert whole == pytest.approx(steps.time_ns)
     assert steps.time_ns * count <= report.program.host.whole * (1 + 1e-9)
     text = render_reports({"train": report}, ReportOptions(), width=120)
     assert f"A step (train.py:8, {count} steps) takes" in text
+    assert " % in modules without a backward pass), backward " in " ".join(text.split())
     assert ("the first included" in text) == (warm_up == 0)
     assert to_json(report)["steps"]["count"] == count
 

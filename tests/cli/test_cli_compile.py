@@ -170,7 +170,11 @@ def test_what_set_binds(cli: Any, arguments: str, start: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("prog.py", "`prog.py` is not FILE:KERNEL\nFor example matmul.py:matmul.\n"),
+        ("prog", "`prog` is not FILE:KERNEL\nFor example matmul.py:matmul.\n"),
+        (
+            "factory.py",
+            "`factory.py` is not FILE:KERNEL\nChoose factory.py:flat, factory.py:make.\n",
+        ),
         ("gone.py:k", "gone.py does not exist\nFILE is a Python file that defines the kernel.\n"),
         (".:k", ". is a folder\n"),
         ("text.txt:k", "text.txt is not a Python file\n"),

@@ -21,7 +21,7 @@ def test_list_shows_what_is_solved_and_the_next(cli: Any, folder: Path) -> None:
     found = cli("learn", "add", "--check")
     assert (found.code, found.out.splitlines()[0][:12]) == (0, "add: solved ")
     listed = cli("learn").out
-    assert listed.startswith(f"1 of {len(COURSE)} puzzles solved in .\n")
+    assert listed.startswith(f"1 of {len(COURSE)} puzzles solved in this folder\n")
     (line,) = [line for line in listed.splitlines() if " add " in line]
     assert line.endswith("solved")
     assert listed.endswith(f"Start the next one: tileprof learn {COURSE[1].name}\n")

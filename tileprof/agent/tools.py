@@ -374,9 +374,10 @@ def _kernel_lines(profile: Profile) -> list[str]:
     lines = []
     for at in sorted(range(len(times)), key=lambda at: -times[at]):
         each = profile.tables.kernels[at]
+        remarks = f"{len(each.remarks)} remark{'s' * (len(each.remarks) != 1)}"
         lines.append(
             f"k{at}  {format_value(times[at], 'ns')} ({format_percent(times[at] / whole)} %)  "
-            f"{each.name} on {each.device}, {len(each.remarks)} remarks"
+            f"{each.name} on {each.device}, {remarks}"
         )
     return lines
 

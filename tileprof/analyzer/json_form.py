@@ -85,6 +85,7 @@ def steps_json(steps: TrainingSteps | None) -> dict[str, Any] | None:
         "parts": {
             "data": parts.data,
             "forward": parts.forward,
+            "untrained": parts.untrained,
             "backward": parts.backward,
             "optimizer": parts.optimizer,
         },

@@ -21,7 +21,9 @@ def course_text(course: Course) -> str:
     """Return the list of exercises, grouped by track."""
     rows = course.rows
     solved = sum(done for _, _, done in rows)
-    lines = [f"{solved} of {len(rows)} puzzles solved in {course.folder.path}"]
+    folder = course.folder.path
+    where = "this folder" if str(folder) == "." else folder
+    lines = [f"{solved} of {len(rows)} puzzles solved in {where}"]
     widest = max(len(each.name) for each in COURSE)
     for track in TRACKS:
         held = [row for row in rows if row[1].track == track]

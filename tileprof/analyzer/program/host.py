@@ -55,9 +55,11 @@ class HostTime:
         # An installed module at the top is the program itself, as with `run -m`.
         parents = self.profile.parents
         imported = where(self.profile, _imports) & (parents >= 0)
-        # What a line takes that imports, beside the module below it, is finding and loading it.
+        # What a line takes that imports, a module of the program's own too, beside the module
+        # below it, is finding and loading it.
+        modules = where(self.profile, _is_module) & (parents >= 0)
         lines = np.zeros_like(imported)
-        lines[parents[imported]] = True
+        lines[parents[modules]] = True
         lines &= kind(self.profile, "frame")
         return (below(self.profile, imported) | lines) & ~self.recording
 
@@ -170,5 +172,8 @@ class HostTime:
 
 def _imports(symbol: Symbol) -> bool:
     place = symbol.location
-    module = symbol.kind == "frame" and symbol.name == "<module>"
-    return module and place is not None and is_installed(place.file)
+    return _is_module(symbol) and place is not None and is_installed(place.file)
+
+
+def _is_module(symbol: Symbol) -> bool:
+    return symbol.kind == "frame" and symbol.name == "<module>"

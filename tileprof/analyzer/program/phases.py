@@ -21,11 +21,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from tileprof.analyzer.program.host import HostTime
-from tileprof.analyzer.program.masks import Mask, below, inclusive, outermost, where
+from tileprof.analyzer.program.masks import Mask, below, inclusive, where
+from tileprof.analyzer.program.training_steps import untrained
 from tileprof.errors import Location
 from tileprof.profile import SETUP, Profile, Symbol, is_installed
 from tileprof.profile.node_names import LOADER_SCOPE
-from tileprof.profile.transform.frames import is_module
 
 PhaseName: TypeAlias = Literal["training", "generation", "loading", "evaluation", "set-up", "other"]
 _LOADER = re.compile(LOADER_SCOPE)
@@ -53,7 +53,7 @@ def phases(host: HostTime) -> tuple[Phase, ...]:
         "training": host.in_training,
         "generation": below(profile, where(profile, _generates)),
         "loading": below(profile, where(profile, _is_loading)),
-        "evaluation": _evaluation(profile),
+        "evaluation": untrained(profile),
         "set-up": where(profile, lambda symbol: symbol.phase.startswith(SETUP)),
     }
     time, left = host.work, np.ones(len(profile), bool)
@@ -65,14 +65,6 @@ def phases(host: HostTime) -> tuple[Phase, ...]:
             found.append(Phase(name, whole, _place(profile, np.where(inside, time, 0.0))))
     told = {each.name for each in found}
     return tuple(found) if told & {"training", "generation"} else ()
-
-
-def _evaluation(profile: Profile) -> Mask:
-    """Return what is in forward passes of modules without nodes of a backward pass below."""
-    backwards = where(profile, lambda symbol: symbol.phase.endswith("backward"))
-    trains = inclusive(profile, backwards.astype(np.float64)) > 0
-    modules = outermost(profile, where(profile, is_module))
-    return below(profile, modules & ~trains)
 
 
 def _place(profile: Profile, time: np.ndarray) -> Location | None:

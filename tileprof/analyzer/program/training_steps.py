@@ -23,7 +23,16 @@ import numpy as np
 from tileprof.analyzer.numbers.programs import STEADY_FEWEST, TRAINING_STEPS_NEARLY_ALL
 from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.compilers import compiles
-from tileprof.analyzer.program.masks import Column, Mask, backward, below, kind, outermost, where
+from tileprof.analyzer.program.masks import (
+    Column,
+    Mask,
+    backward,
+    below,
+    inclusive,
+    kind,
+    outermost,
+    where,
+)
 from tileprof.analyzer.program.steady import Steps
 from tileprof.errors import Location
 from tileprof.profile import Profile, Symbol, is_installed, optimizers_work, step_times
@@ -38,12 +47,15 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Time of the parts of one step, ns."""
+    """Time of the parts of one step, ns; together without `untrained`, which `forward` contains."""
 
     data: float
     """In a DataLoader, on the host."""
     forward: float
     """All that is in none of the other parts."""
+    untrained: float
+    """Part of `forward` in modules of which no backward pass was seen: an evaluation in each step,
+    or a model that is not trained."""
     backward: float
     optimizer: float
 
@@ -190,11 +202,19 @@ def _measured(
     backwards = below(profile, backward(profile) | where(profile, _is_engine)) & ~optimizer
     data = below(profile, _named(profile, _LOADER)) & ~optimizer & ~backwards
     rest = ~(optimizer | backwards | data)
-    each = [float(column[mask].sum()) / count for mask in (data, rest, backwards, optimizer)]
+    masks = (data, rest, rest & untrained(profile), backwards, optimizer)
+    each = [float(column[mask].sum()) / count for mask in masks]
     return TrainingSteps(
         count, whole / count, "devices" if on_devices else "host", Parts(*each),
         Location(location.file, location.line), inside,
     )  # fmt: skip
+
+
+def untrained(profile: Profile) -> Mask:
+    """Return what is in forward passes of modules without nodes of a backward pass below."""
+    trains = inclusive(profile, backward(profile).astype(np.float64)) > 0
+    modules = outermost(profile, where(profile, is_module))
+    return below(profile, modules & ~trains)
 
 
 def _updates(profile: Profile, body: Mask) -> Mask:

@@ -107,7 +107,10 @@ def _forget_modules(folder: Path, next_folder: Path) -> None:
 
 
 def _parted(place: str, what: str) -> tuple[Path, str]:
+    """Return file and name; no name for a Python file alone, whose names an error then lists."""
     path, _, name = place.rpartition(":")
+    if place.endswith(".py") and Path(place).is_file():
+        return Path(place), ""
     if not path or not name:
         raise UsageError(f"`{place}` is not FILE:{what}", hint="For example matmul.py:matmul.")
     file = Path(path)
@@ -135,6 +138,9 @@ def _member(
         for n, v in members.items()
         if is_kernel(v) or (what == "function" and inspect.isfunction(v) and not n.startswith("_"))
     )
+    if not name and known:
+        held = f"Choose {', '.join(f'{file}:{each}' for each in known)}."
+        raise UsageError(f"`{file}` is not FILE:{what.upper()}", hint=held)
     held = f"Its {what}s are: {', '.join(known)}." if known else f"It has no {what}s."
     raise UsageError(f"{file} has no {what} `{name}`", hint=suggestion(name, known) + held)
 

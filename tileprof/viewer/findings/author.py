@@ -22,7 +22,7 @@ from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short
 from tileprof.viewer.findings.evidence import WORDS
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
-from tileprof.viewer.notes import missing_from, title_of
+from tileprof.viewer.notes import missing_from, title_of, wall_seconds
 
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
@@ -113,7 +113,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         return
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
-    said = f"{count} kernel{'s' if count > 1 else ''}, {time}: "
+    said = f"{count} kernel{'s' if count > 1 else ''}, {time}{_of_the_run(program)}: "
     yield from paper.sentence(f"{said}{count_text(findings) or 'no optimisation found'}.")
     yield from _training(program, paper)
     if report.account is not None and options.include is None:
@@ -128,6 +128,9 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
     steps = program.training
     if steps is None:
         return
+    untrained = steps.parts.untrained / steps.time_ns
+    apart = untrained >= _LEAST_UNTRAINED
+    without = f" ({100 * untrained:.0f} % in modules without a backward pass)" if apart else ""
     named = (
         ("data", steps.parts.data),
         ("forward", steps.parts.forward),
@@ -135,7 +138,11 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
         ("optimizer", steps.parts.optimizer),
     )
     whole = sum(time for _, time in named)
-    parts = ", ".join(f"{name} {100 * time / whole:.0f} %" for name, time in named if time)
+    parts = ", ".join(
+        f"{name} {100 * time / whole:.0f} %{without * (name == 'forward')}"
+        for name, time in named
+        if time
+    )
     where = f"{short_place(steps.location)}, {steps.count:,} steps"
     whose = "" if steps.of == "host" else " of the devices' time"
     time = format_value(steps.time_ns, "ns")
@@ -161,10 +168,25 @@ def _phases(program: Program, paper: Paper) -> Iterator[str]:
         )
 
 
+_LITTLE = 0.1
+"""Share of a run's time below which it is said that kernels took only so much."""
+_NEARLY_ALL_IMPORTS = 0.9
+"""Share of the host's time in imports above which it is said what findings are of."""
+_LEAST_UNTRAINED = 0.05
+"""Least share of a step in forward passes without a backward pass that is named."""
 _LEAST_PHASE = 0.005
 """Least share of the host's time of a phase that is named."""
 _AT = ("generation", "loading", "evaluation")
 """Phases that are named with the line that has most of them."""
+
+
+def _of_the_run(program: Program) -> str:
+    """Return which part of a run kernels on a CPU took, if little: no account has the rest."""
+    ran, devices = wall_seconds(program.profile) * 1e9, {each.device for each in program.kernels}
+    if devices != {"cpu"} or not 0 < program.kernel_time < _LITTLE * ran:
+        return ""
+    share = format_percent(program.kernel_time / ran)
+    return f" ({share} % of the {format_value(ran, 'ns')} that the program ran)"
 
 
 def _without_kernels(host: HostTime) -> str:
@@ -173,6 +195,8 @@ def _without_kernels(host: HostTime) -> str:
         return "No kernel ran during the recording."
     imports = format_value(host.imports, "ns")
     part = f", {imports} of it importing libraries" if host.imports else ""
+    if host.imports > _NEARLY_ALL_IMPORTS * host.total:
+        part += f"; findings are of the other {format_value(host.total - host.imports, 'ns')}"
     return f"No kernel ran; the host's threads took {format_value(host.total, 'ns')}{part}."
 
 

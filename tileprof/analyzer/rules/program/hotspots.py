@@ -165,7 +165,8 @@ def _to_fuse(tree: Contexts) -> Mask:
     """Return steps of optimizers that have a fused form and do not use it yet."""
     fused = tree.where(lambda symbol: bool(_FUSED_STEP.match(symbol.name)))
     steps = tree.where(lambda symbol: bool(_OPTIMIZER.match(symbol.name)))
-    return steps & (inclusive(tree.profile, fused.astype(np.float64)) == 0)
+    found: Mask = steps & (inclusive(tree.profile, fused.astype(np.float64)) == 0)
+    return found
 
 
 def _in_scope_of_line(tree: Contexts) -> Mask:
@@ -243,10 +244,10 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     alone, count = threads.in_part(each.inside)
     # Threads that are there one after the other take up to the sum of their times.
     together = threads.most(each.inside)
-    least, most = (percent(time / threads.wall, 0) for time in (alone, together))
-    span, spent = f"up to {most}", duration(alone)
-    if least != most:
-        span, spent = f"{least} to {most}", f"{spent} to {duration(together)}"
+    low, high = (percent(time / threads.wall, 0) for time in (alone, together))
+    span, spent = f"up to {high}", duration(alone)
+    if low != high:
+        span, spent = f"{low} to {high}", f"{spent} to {duration(together)}"
     often = f", {each.count:,.0f} times" if each.count else ""
     where = f"{count:,} threads" if count > 1 else "one thread"
     text = (
@@ -274,8 +275,8 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
         told.append(f"no time here, {least:.2f}×")
     if (used := threads.processor_share(each.inside)) < HOTSPOTS_WAITING:
         text += (
-            f". Its threads use a processor in at most {percent(used, 0)} of their time, and wait in"
-            " the rest, for the interpreter's lock (GIL), a processor, files or timers"
+            f". Its threads use a processor in at most {percent(used, 0)} of their time, and wait"
+            " in the rest, for the interpreter's lock (GIL), a processor, files or timers"
         )
         measured = Evidence("host", text)
     bounds = "at most, as the other threads' work stays"
