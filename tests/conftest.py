@@ -126,6 +126,25 @@ def _import_in_own_order(config: pytest.Config) -> None:
         # The collection imports the file again, and reports what is wrong with it.
         with suppress(Exception, pytest.skip.Exception):
             importlib.import_module(name)
+    _read_constants_in_own_order()
+
+
+def _read_constants_in_own_order() -> None:
+    """Let Hypothesis read the constants in the sources of loaded modules, which it draws from.
+
+    It reads them at the end of the collection and keeps them in a folder; workers that all begin
+    with the same module would each parse all of the sources.
+    """
+    begin = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    every = [each for each in list(sys.modules.values()) if getattr(each, "__file__", None)]
+    begin = begin * len(every) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    # Where Hypothesis has another form, it reads them by itself.
+    with suppress(ImportError):
+        from hypothesis.internal.constants_ast import constants_from_module, is_local_module_file
+
+        for module in every[begin:] + every[:begin]:
+            if is_local_module_file(str(module.__file__)):
+                constants_from_module(module)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
