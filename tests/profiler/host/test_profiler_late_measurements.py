@@ -14,9 +14,9 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.instrument.decode.samples import Counts, SampleTotals
 from tileprof.profile import Profile
+from tileprof.profile.node_names import CAPTURED
 from tileprof.profiler.host import scopes
 from tileprof.profiler.session.session import Session
-from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.totals import DeviceTotals
 from tileprof.remarks import Remark
 from tileprof.remarks.measured import NotWhatRuns, PartlySeen
