@@ -22,6 +22,7 @@ FIXED = {
     "emit/statements.py": ("_POSITION_RANGES",),  # ranges of a type
     "layouts/shared.py": ("ALIGNMENT", "CHUNK", "LINES", "SWIZZLES", "_SWIZZLES"),  # TMA's patterns
     "passes/choice/copies.py": ("LARGEST_MULTIPLE",),  # stands for infinity
+    "passes/choice/dealt_rows.py": ("_QUADS", "_UNIT"),  # layouts of wgmma and swizzles
     "passes/layout/graph.py": ("LARGE",),  # stands for infinity
     "passes/layout/index.py": ("EVERY",),  # stands for infinity
     "passes/peel/iterations.py": ("LARGEST",),  # the range of a type
