@@ -25,6 +25,9 @@ _OUTSIDE = (
      "lie in a byte of `uint8`, and a kernel takes them apart by shifts"),
     (r"operation `ptr`", "tensors behind addresses that a kernel reads (`T.ptr`, `T.make_tensor`): "
      "what they may touch cannot be checked, and no other device has these addresses"),
+    (r"barriers of a kernel cannot be checked", "warp groups that hand over tiles by barriers of "
+     "their author's: an order in which they cannot wait for one another is looked for before the "
+     "kernel runs, and here a loop around them goes on for as long as a tensor says"),
 )  # fmt: skip
 """Reasons that stand outside of the language: a pattern of the error, and why."""
 _ROUNDING = (
@@ -36,13 +39,6 @@ _ROUNDING = (
      "their value, and 1 of 4,194,304 and 1 of 1,245,184 bfloat16 gradients by 0.7 %"),
 )  # fmt: skip
 """Failed comparisons that are rounding: a pattern of the error, and what was measured."""
-_FAULTS = (
-    (r"Tensor values are not equal: x\.shape=torch\.Size\(\[2, 8\]\)", "several points of one "
-     "`T.Parallel` update an element of a fragment (`x[f(i, j)] = T.max(x[f(i, j)], y)`), which "
-     "the author's layout gives to one thread; here points have no order: the interpreter raises "
-     "`RaceError`, and other devices lose updates"),
-)  # fmt: skip
-"""Results that are wrong: a pattern of the error, and the cause."""
 
 
 def page(libraries: Sequence[dict[str, Any]]) -> str:
@@ -57,10 +53,13 @@ def page(libraries: Sequence[dict[str, Any]]) -> str:
         " `tilelang.language` is `tileprof.lang`, nothing else in a kernel or a test is changed,"
         " and tensors that ask for a GPU are on the CPU. What libraries need of `tilelang` outside"
         " of its language (autotuning, targets, configuration keys) is stood in for. Sizes are"
-        " those of the library unless a section says otherwise. Made by",
+        " those of the library unless a section says otherwise. Where a repository has no tests of"
+        " its kernels that run without its other parts, those of `benchmarks/collections` call its"
+        " functions and compare with PyTorch. Made by",
         "",
         "```text",
         "python benchmarks/tilelang_suites.py CHECKOUT --compile sm_90a -o RESULTS",
+        "python benchmarks/tilelang_collections.py FOLDER --compile sm_90a -o RESULTS",
         "python benchmarks/page_suites.py",
         "```",
         "",
@@ -116,7 +115,6 @@ def section(library: dict[str, Any]) -> Iterator[str]:
     yield from _kernels(files)
     yield from _named(files, "refused", "Outside:", _OUTSIDE)
     yield from _named(files, "failed", "Failed by rounding:", _ROUNDING)
-    yield from _named(files, "failed", "Wrong:", _FAULTS)
 
 
 def _reasons(file: dict[str, Any]) -> str:
