@@ -201,5 +201,5 @@ def test_a_report_says_which_part_of_a_run_kernels_on_a_cpu_took(
 ) -> None:
     """Where it is little, gains are of little; the rest of a GPU's time is in its account."""
     profile = program(Made(time=60e6, device=device))
-    profile.tables.provenance["duration"] = ran
+    profile = replace(profile, tables=replace(profile.tables, provenance={"duration": ran}))
     assert said in render_reports({"a": analyze(profile)}, ReportOptions(), width=120)
