@@ -51,7 +51,7 @@ def test_the_page_names_every_field() -> None:
     document = to_json(report_with(finding("suggestion", gain=1.5)))
     assert document["steps"] is None
     place, inside = Location("train.py", 8), np.zeros(1, bool)
-    steps = TrainingSteps(3, 8.0, "host", Parts(1.0, 2.0, 4.0, 1.0), place, inside)
+    steps = TrainingSteps(3, 8.0, "host", Parts(1.0, 2.0, 0.0, 4.0, 1.0), place, inside)
     document["steps"] = steps_json(steps)
     assert document["phases"] == []
     document["phases"] = phases_json([Phase("training", 24.0, place)])

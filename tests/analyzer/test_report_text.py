@@ -186,3 +186,20 @@ def test_kernels_that_a_finding_of_the_program_covers_are_not_silent() -> None:
     """Six kernels to fuse; two products of which nothing is said."""
     text = text_of(analyze(activation().profile()))
     assert "No optimisation found for 1 kernel (25.0 % of kernel time)." in text
+
+
+@pytest.mark.parametrize(
+    ("device", "ran", "said"),
+    [
+        ("cpu", "60.0 s", "1 kernel, 60.0 ms (0.1 % of the 60.0 s that the program ran): "),
+        ("cpu", "0.1 s", "1 kernel, 60.0 ms: "),
+        ("cuda:0", "60.0 s", "1 kernel, 60.0 ms: "),
+    ],
+)
+def test_a_report_says_which_part_of_a_run_kernels_on_a_cpu_took(
+    device: str, ran: str, said: str
+) -> None:
+    """Where it is little, gains are of little; the rest of a GPU's time is in its account."""
+    profile = program(Made(time=60e6, device=device))
+    profile = replace(profile, tables=replace(profile.tables, provenance={"duration": ran}))
+    assert said in render_reports({"a": analyze(profile)}, ReportOptions(), width=120)
