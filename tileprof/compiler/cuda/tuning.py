@@ -166,8 +166,8 @@ where the share is 1/2, and not for 256, where it is 1/4.  Since 2026-11-22."""
 PING_PONG_ALONE = 3 / 4
 """The same share of 8-bit products from which groups keep the order of an iteration and hand the
 tensor cores over, rather than run products beside their own exponentials.  Attention in float8 with
-heads of 128 columns, where the share is 1, is 1.5 to 14 % faster so on an H200 (2026-11-29, tiles of
-128 and of 192 keys, full and causal).  Other products were not compared."""
+heads of 128 columns, where the share is 1, is 1.5 to 14 % faster so on an H200 (2026-11-29, tiles
+of 128 and of 192 keys, full and causal).  Other products were not compared."""
 
 PING_PONG_STRAY = 1 / 4
 """Share of a loop's arithmetic that may stand elsewhere than with its exponentials.  By hand,
