@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tileprof.files import unpack
 from tileprof.profile import Profile, load
 
 DATA = Path(__file__).parent / "data"
@@ -20,5 +21,5 @@ DATA = Path(__file__).parent / "data"
 def recording() -> Profile:
     """The recording."""
     with TemporaryDirectory() as folder, tarfile.open(DATA / "h200-jax.tar.xz") as held:
-        held.extractall(folder, filter="data")
+        unpack(held, folder)
         return load(Path(folder) / "jax.tprof")

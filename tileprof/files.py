@@ -12,7 +12,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import tarfile
 
 DATABASE = b"SQLite format 3\0"
 """First bytes of a SQLite database, which a profile is."""
@@ -70,6 +73,17 @@ def replace_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         raise FileExistsError(errno.EEXIST, reason)
     with replace_file(path) as file:
         file.write(content)
+
+
+def unpack(archive: tarfile.TarFile, folder: str | os.PathLike[str]) -> None:
+    """Write the files of an archive below a folder, and none elsewhere.
+
+    Python 3.11 before 3.11.4 writes them wherever their names say, so archives are one's own.
+    """
+    if hasattr(archive, "extraction_filter"):
+        archive.extractall(folder, filter="data")
+    else:
+        archive.extractall(folder)
 
 
 def other_kind(path: str | os.PathLike[str], database: bool) -> str:

@@ -19,6 +19,7 @@ from tests.analyzer.made import DATA, found
 from tileprof.analyzer import Report, analyze
 from tileprof.analyzer.program.host import HostTime
 from tileprof.errors import Location
+from tileprof.files import unpack
 from tileprof.profile import Profile, TreeBuilder, load
 from tileprof.viewer.findings import ReportOptions, render_reports
 
@@ -31,7 +32,7 @@ MS = 1_000_000
 def recordings() -> dict[str, Profile]:
     """The recordings by name."""
     with TemporaryDirectory() as folder, tarfile.open(DATA / "cpu-training.tar.xz") as held:
-        held.extractall(folder, filter="data")
+        unpack(held, folder)
         return {name: load(Path(folder) / f"{name}.tprof") for name in NAMES}
 
 

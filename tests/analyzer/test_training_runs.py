@@ -18,6 +18,7 @@ import pytest
 from tests.analyzer.made import DATA
 from tileprof.analyzer import Finding, Report, analyze
 from tileprof.analyzer.program.steady import Steps
+from tileprof.files import unpack
 from tileprof.profile import Profile, load
 
 _MS = (157.1, 73.3, 63.5, 59.0, 52.5)
@@ -35,7 +36,7 @@ _CHANGES = (
 def recordings() -> tuple[Profile, ...]:
     """With 0 to 4 changes."""
     with TemporaryDirectory() as folder, tarfile.open(DATA / "h200-training.tar.xz") as held:
-        held.extractall(folder, filter="data")
+        unpack(held, folder)
         return tuple(load(Path(folder) / f"training-{number}.tprof") for number in range(1, 6))
 
 

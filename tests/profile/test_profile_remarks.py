@@ -14,6 +14,7 @@ from tests.analyzer.compiled import compiled, remarks_of
 from tests.analyzer.defects import product
 from tests.profile_samples import full_profile
 from tileprof.errors import ProfileFileError
+from tileprof.files import unpack
 from tileprof.profile import DeviceInfo, KernelInfo, Profile, Tables, TreeBuilder, load, save
 from tileprof.remarks import Rejection, Remark, Statement
 from tileprof.remarks.common import OtherCandidate, OtherDecision, OtherReason
@@ -39,7 +40,7 @@ def stored(folder: Path) -> list[Profile]:
     """All recordings that are kept with the tests."""
     for archive in DATA.glob("*.tar.xz"):
         with tarfile.open(archive) as held:
-            held.extractall(folder / archive.name, filter="data")
+            unpack(held, folder / archive.name)
     return [load(each) for each in [*DATA.glob("*.tprof"), *folder.rglob("*.tprof")]]
 
 

@@ -115,9 +115,9 @@ def test_collapsed() -> None:
     """Forward and backward work of one operation are stacks of their own."""
     stacks = dict(line.rsplit(" ", 1) for line in str(export(training(), "collapsed")).splitlines())
     ops = "main;step 0;forward;forward;aten::linear;aten::addmm"
-    assert stacks[f"<module>;{ops};cudaLaunchKernel;{GEMM}"] == "450000"
+    assert stacks[f"train.py;{ops};cudaLaunchKernel;{GEMM}"] == "450000"
     backward = "AddmmBackward0 (backward);cudaLaunchKernel"
-    assert stacks[f"<module>;{ops};{backward};{GEMM}"] == "900000"
+    assert stacks[f"train.py;{ops};{backward};{GEMM}"] == "900000"
     assert sum(map(int, stacks.values())) == training().whole["time"]
 
 

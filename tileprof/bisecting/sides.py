@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tileprof.errors import UsageError
+from tileprof.files import unpack
 
 SideKind: TypeAlias = Literal["wheel", "commit", "tree", "environment", "options", "stored"]
 
@@ -162,7 +163,7 @@ class Sides:
         if not place.is_dir():
             made = self._run("archive", "--format=tar", commit, *self._needed(commit))
             with tarfile.open(fileobj=BytesIO(made)) as archive:
-                archive.extractall(place, filter="data")
+                unpack(archive, place)
             self._take_native(place)
         held = str(place)
         own = (place / "tileprof" / "__init__.py").is_file() or (place / "triton").is_dir()

@@ -93,7 +93,7 @@ def test_replays_carry_the_path_of_their_capture(names: dict[str, Any]) -> None:
                           kernel mul time=100 count=1
               kernel early time=200 count=1
     """)
-    assert "captured before" in profile.tables.provenance["lost"]
+    assert "whose capture was not seen" in profile.tables.provenance["lost"]
 
 
 def test_replays_carry_the_path_of_a_capture_in_a_pause(names: dict[str, Any]) -> None:
