@@ -73,7 +73,7 @@ STEPS = {
     "tuner": Step(600, ("-m", "benchmarks.tuning", "--no-cold", "--seconds", "{seconds}",
                         "-o", "{out}/tuning.json")),
 }  # fmt: skip
-"""What can be run, by name."""
+"""Steps by name, in the order in which they run where none are named."""
 
 
 def devices() -> int:
@@ -91,7 +91,7 @@ def started(
     """Start a step, on that GPU or on all."""
     step = STEPS[name]
     seconds = min(step.seconds, left)
-    # What a step writes at its end comes after its own limit.
+    # A step stops measuring 20 s before it is ended, so that it can write its results.
     known = {"out": str(out), "seconds": str(int(seconds) - 20)}
     paths = [str(ROOT), *dict(step.environment).get("PYTHONPATH", "").split(os.pathsep)]
     if step.peers and packages is not None:

@@ -85,7 +85,8 @@ def results_everywhere(
         yield "debug", _listed(plain(*_copies(arrays), **static))
     if find_compiler():
         yield "emulated sm_90a", _emulated(function, arrays, static)
-    if os.environ.get("TILEPROF_TEST_GPU") == "1":
+    # Without tensors nothing says that a call is for a GPU.
+    if arrays and os.environ.get("TILEPROF_TEST_GPU") == "1":
         yield "GPU", _on_gpu(function, arrays, static)
 
 

@@ -172,7 +172,7 @@ def test_a_line_that_imports_is_no_work_of_the_program() -> None:
 
 
 def test_a_line_that_imports_a_module_of_the_program_is_no_work_either() -> None:
-    """What that module does is the program's; a recording of imports says what else it is of."""
+    """Work of the imported module is the program's; a report of a recording of imports says it."""
     builder = training()
     line = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 2))
     builder.add(line, "cpu_time", 300 * MS)

@@ -10,7 +10,7 @@ from tileprof.analyzer import Report, analyze
 
 @cache
 def report() -> Report:
-    """What is found."""
+    """Findings of the stored recording of JAX."""
     return analyze(recording())
 
 

@@ -108,7 +108,7 @@ def test_same_results(dim, keys, tile):
     ids=["boxes", "halves", "read", "turned", "16 bits", "no TMA", "no wgmma"],
 )
 def test_rows_stay_in_order(options, controls):
-    """What cannot be counted by four, is read by others, or would gain nothing stays as it is."""
+    """Tiles that boxes cannot count by four, others read, or that gain nothing are not dealt."""
     assert is_dealt(compiled()[1])
     assert not is_dealt(compiled(controls, **options)[1])
 

@@ -35,7 +35,7 @@ def padded(A, B, part: bool = False):
 
 
 def test_a_tile_is_padded_by_zeros_past_a_whole_dimension() -> None:
-    """What is past the edge does not count in a product, and is not written back."""
+    """Elements past the edge do not count in a product, and are not written back."""
     rng = np.random.default_rng(5)
     a, b = rng.integers(-4, 5, (2, 16, 20)).astype("f2"), rng.integers(-4, 5, (16, 20)).astype("f2")
     same_everywhere(padded, [a, b], a[1].astype("f4") @ b.T.astype("f4"), a[1])

@@ -130,7 +130,7 @@ def test_elements_of_single_points_are_updated_in_place(name: str, space: str) -
 
 @pytest.mark.parametrize("name", COMBINED)
 def test_elements_of_several_points_are_combined(name: str) -> None:
-    """By atomics."""
+    """Their contributions are added by atomics, so that none is lost."""
     assert any(isinstance(op, ir.Atomic) for op in updated(COMBINED[name]).ops())
 
 

@@ -358,11 +358,11 @@ def phases(profile: Profile) -> dict[str, float]:
 
 
 def test_phases_of_a_step_without_modules_and_optimizers() -> None:
-    """What has a backward pass is forward; a function that changes tensors by `.grad` updates."""
+    """Operations with a backward pass are forward, changes of tensors by `.grad` the optimizer."""
     step = {"forward": 112, "backward": 208, "optimizer": 60, "others": 31}
     assert phases(by_hand()) == step
     assert phases(by_hand("p.data.add_(p.grad, alpha=-lr)")) == step
-    # Of a function that computes other things too, only the line with the gradient.
+    # In a function that computes other things too, the line with the gradient alone is an update.
     inline = phases(by_hand(model="sgd"))
     assert inline == step | {"optimizer": 40, "others": 51}
     for other in ("x -= x.mean()", "x -= torch.autograd.grad(y, x)[0]", "no_grad(update)(x)"):

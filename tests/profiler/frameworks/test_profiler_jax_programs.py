@@ -65,7 +65,7 @@ def of(size: int, name: str = "wrapped_negate.1") -> dict[str, Work]:
 
 
 def found(known: Programs, *ranges: str, steps: tuple[str, ...] = ()) -> list[Any]:
-    """What is known of the programs that run in these ranges, with these steps in each."""
+    """Work by instruction of the program in each range, with these steps in it; None: not known."""
     work = known.find(dict.fromkeys(ranges, steps))
     return [work.get(name) for name in ranges]
 
@@ -165,7 +165,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 
 
 def test_fusions_that_run_beside_others_are_known_by_the_names_of_both() -> None:
-    """That of the beginning is in the text; that of the fusion itself only JAX tells."""
+    """The name of the instruction that begins one is in the text; the fusion's own JAX tells."""
     root = SimpleNamespace(name="loop_negate_fusion")
     begin = SimpleNamespace(name="fusion-start", async_wrapped_root=lambda: root)
     other = SimpleNamespace(name="x")

@@ -46,7 +46,7 @@ def compiled(known: Programs, name: str, text: str) -> None:
 
 
 def given(known: Programs) -> dict[int, dict[str, float]]:
-    """What kernels have that know their work, by node."""
+    """Bytes, flops and other metrics of the kernels whose work is known, by node."""
     profile, tree = recording(), Tree()
     nodes = [tree.nodes[0]]
     for at in range(len(profile)):

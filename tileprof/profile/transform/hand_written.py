@@ -8,6 +8,7 @@ and changes tensors in place; so do the other lines of its function, if none of 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,8 @@ def updates(profile: Profile) -> Mask:
     lines, forward = _lines(profile), differentiated(profile)
     changes = np.array([each.kind == "op" and bool(_IN_PLACE.match(each.name))
                         for each in profile.symbols], bool)  # fmt: skip
-    reads = np.array([_reads_gradients(profile, each) for each in profile.symbols], bool)
+    sources = {file: text.splitlines() for file, text in profile.tables.sources.items()}
+    reads = np.array([_reads_gradients(sources, each) for each in profile.symbols], bool)
     changed = np.zeros(len(profile) + 1, bool)
     changed[lines[changes[profile.symbol]]] = True
     found: Mask = changed[:-1] & reads[profile.symbol] & ~forward
@@ -76,9 +78,10 @@ def _function(profile: Profile, node: int) -> tuple[str, str] | None:
     return None if found is None or found[1] == "<module>" else found
 
 
-def _reads_gradients(profile: Profile, symbol: Symbol) -> bool:
+def _reads_gradients(sources: Mapping[str, Sequence[str]], symbol: Symbol) -> bool:
+    """Return whether a symbol is a line of the user's, found by its file, that reads gradients."""
     place = symbol.location
     if _named(symbol) is None or place is None:
         return False
-    text = profile.tables.sources.get(place.file, "").splitlines()
+    text = sources.get(place.file, ())
     return 0 < place.line <= len(text) and bool(_GRADIENT.search(text[place.line - 1]))
