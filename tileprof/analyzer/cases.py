@@ -20,11 +20,13 @@ from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.machine.issued_products import element_of, issued_products, operations_of
 from tileprof.analyzer.machine.reloads import reloaded_bytes
 from tileprof.analyzer.machine.repeats import repetition, turns_of
+from tileprof.analyzer.machine.stored import stored_share
 from tileprof.analyzer.numbers.shared import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.phases import Phase, phases
 from tileprof.analyzer.program_facts import ProgramFacts
 from tileprof.analyzer.roofs import Roofs
 from tileprof.analyzer.tiles.conditions import products_by_data
+from tileprof.analyzer.tiles.work import written_share
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
@@ -216,7 +218,17 @@ class KernelCase:
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
         moved = self.needed_part * self.total("bytes")
-        return Roofs(peaks, self.tiles, self.time, self.launches, moved, self._flops, self._issued)
+        return Roofs(
+            peaks, self.tiles, self.time, self.launches, moved, self._flops, self._issued,
+            self._written,
+        )  # fmt: skip
+
+    @cached_property
+    def _written(self) -> float:
+        """Of the bytes that it moves, the share that it writes."""
+        if self.ir or self.sampled is None:
+            return written_share(self.tiles)
+        return stored_share(self.sampled)
 
     @cached_property
     def _issued(self) -> str:

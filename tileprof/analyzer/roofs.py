@@ -46,6 +46,8 @@ class Roofs:
     issued: str = ""
     """The element type of products in its machine code, by the name of its roof; nothing where it
     has none, or the code is not known."""
+    written: float = 0.0
+    """Share of writes in the bytes that it moves, 0 to 1."""
 
     @cached_property
     def matrix_dtype(self) -> str:
@@ -137,8 +139,7 @@ class Roofs:
         best = self.peaks.get("l2_read") if self.resides else self.memory_peak
         rate = best.value if best else 0.0
         if not self.resides:
-            written = work.written_share(self.tiles)
-            mix = min(written, MEMORY_USE_COPY) if written < 1 else written
+            mix = min(self.written, MEMORY_USE_COPY) if self.written < 1 else self.written
             rate = self.mixed_rate(mix) or rate
         return self.needed_bytes / rate * 1e9 if rate else 0.0
 

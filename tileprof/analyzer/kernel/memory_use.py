@@ -40,7 +40,6 @@ from tileprof.analyzer.numbers.kernels import (
     MEMORY_USE_REACHED_OF_READS,
 )
 from tileprof.analyzer.numbers.shared import MOST_OF_ROOF, SECTOR
-from tileprof.analyzer.tiles import work
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def memory_use(case: KernelCase) -> MemoryUse | None:
     if (counted := counted_use(case)) or not case.time:
         return counted
     if case.roofs.needed_bytes:
-        moved, written = case.roofs.needed_bytes, work.written_share(case.tiles)
+        moved, written = case.roofs.needed_bytes, case.roofs.written
     else:
         loaded, stored = bytes_without_loops(case)
         moved, written = loaded + stored, stored / (loaded + stored or 1)

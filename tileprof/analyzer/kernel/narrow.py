@@ -22,6 +22,7 @@ from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
 from tileprof.analyzer.numbers.kernels import (
+    NARROW_ALIKE,
     NARROW_BESIDE,
     NARROW_BUSY,
     NARROW_LEAST_FULL,
@@ -75,7 +76,8 @@ def why_harmless(
     at = code.n(passes, (ISSUED, *FULL)) / code.whole
     if min(saving.mid, at + float(checked.sum()) / code.whole) < COOL:
         return "these accesses take no time"
-    in_order = [index for index in passes if passes[index] == passes_of(code.instructions[index])]
+    alike = {index: NARROW_ALIKE * passes_of(code.instructions[index]) for index in passes}
+    in_order = [index for index, most in alike.items() if passes[index] <= most]
     width = min(width_of(code.instructions[index].opcode) for index in passes)
     if len(in_order) == len(passes) and at < NARROW_LEAST_FULL.get(width, 0.0):
         return "their queue is not full, and they move as many bytes per cycle as wider ones"
@@ -119,15 +121,22 @@ def saved(
     return Saving(min(saving.low, use.sure_room), room, high, samples=saving.samples)
 
 
-def turns_saved(code: KernelCode, where: Collection[int], use: MemoryUse) -> Saving | None:
-    """What goes where instructions are what a kernel waits for: of those that count with integers
-    the part that wider accesses do without. None where schedulers have turns left."""
+def turns_saved(
+    case: KernelCase, code: KernelCode, where: Collection[int], use: MemoryUse
+) -> Saving | None:
+    """Return what goes where instructions are what a kernel waits for, or None.
+
+    Of the instructions on lines with such accesses that count with integers, the part goes that
+    wider accesses do without. None where schedulers have issue slots left.
+    """
     issued = code.n(where, (ISSUED,))
     if busy_share(code) < NARROW_BUSY or not issued:
         return None
     moved = sum(width_of(code.instructions[i].opcode) * code.n([i], (ISSUED,)) for i in where)
-    part = code.n(code.named(*_COUNTS), (ISSUED,)) / code.issued * (1 - moved / issued / WIDEST)
-    mid = min(part, use.room)
+    places = (case.user_line(code.instructions[index].place) for index in where)
+    counts = case.at_lines(code, {place.line for place in places if place}, code.named(*_COUNTS))
+    part = code.n(counts, (ISSUED,)) / code.issued * (1 - moved / issued / WIDEST)
+    mid = min(busy_share(code) * part, use.room)
     return Saving(HALFWAY * mid, mid, max(mid, min(NARROW_MOST * part, 1 - 1 / use.most)))
 
 

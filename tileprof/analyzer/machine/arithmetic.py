@@ -18,6 +18,8 @@ from functools import partial
 from tileprof.analyzer.findings import Confidence
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.machine.repeats import parsed, width_in
 
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _FLOATS = ("FADD", "FMUL", "FFMA")
@@ -100,9 +102,21 @@ def _reciprocals(code: KernelCode, floats: list[int]) -> set[int]:
 
 
 def _conversions(code: KernelCode) -> list[int]:
+    """Conversions in loops, but where each byte that a loop loads has one at most: what memory
+    holds in another type has to be converted once."""
     others = {*_doubles(code), *_divisions(code)}
     found = code.where(lambda each: each.name in ("I2F", "F2I", "F2F", "FRND") and each.depth > 0)
-    return [each for each in found if each not in others]
+    by_loop = dict[range | None, list[int]]()
+    for index in found:
+        by_loop.setdefault(loop_around(code, index), []).append(index)
+    lines = parsed(code)
+    return [
+        each for loop, held in by_loop.items() for each in held
+        if each not in others and len(held) > sum(
+            int(width_in(lines[at]).lstrip("US")) / 8 for at in loop or ()
+            if lines[at].name in ("LDG", "LDS")
+        )
+    ]  # fmt: skip
 
 
 def _scalings(code: KernelCode) -> list[int]:

@@ -85,6 +85,11 @@ requests move as many bytes in a pass as wider ones. (An H200 had 0.1 of them at
 rows that it left in shared memory, padded by a word, where as many more passes are those of shared
 memory; and 0.37 where rows were only copied, and 16 bytes took 0.86 of the time.)"""
 
+NARROW_ALIKE = 1.15
+"""Passes of a request, as a multiple of those of lanes side by side, up to which it counts as one
+of those: where a row does not begin at a sector, 4-byte lanes touch a fifth one, which is an eighth
+of a request more. Too low a number takes a shift of a row for a defect of its accesses."""
+
 NARROW_BESIDE = 0.02
 """Of the samples, what is done for each access and not for each byte, from which on narrow accesses
 cost something though their queue is not full. By hand."""

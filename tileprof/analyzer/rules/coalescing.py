@@ -16,7 +16,9 @@ used come again. Where nothing was counted, but the bytes are known that have to
 goes. Without samples it is the wasted part of the traffic past L1 times that use.
 
 Lanes whose gaps their thread's next bytes fill are not meant: `narrow-access` tells of them. Nor
-are tiles of products that are stored from registers: `epilogue-drain` tells of those.
+are tiles of products that are stored from registers: `epilogue-drain` tells of those. Nor loads of
+half a sector beside those of its other half, nor elements that each lane takes by a number of its
+own: the data tell which sectors these need.
 
 Long scoreboards by themselves say nothing of a cause: on an H200 a chain of dependent loads has
 as many (96 %) as lanes in sectors of their own (99 %), and so have barriers in shared memory and
@@ -26,6 +28,7 @@ nor addresses are known it is a symptom.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
@@ -44,13 +47,17 @@ from tileprof.analyzer.kernel.global_memory import (
 from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
 from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
-from tileprof.analyzer.numbers.shared import COOL
+from tileprof.analyzer.numbers.shared import COOL, SECTOR
 from tileprof.analyzer.rules.numbers.memory import (
     COALESCING_MUCH,
     COALESCING_OF_PRODUCTS,
     COALESCING_WASTEFUL,
 )
+from tileprof.analyzer.tiles.gathers import lines_by_number
+from tileprof.binary.occupancy import WARP
 
+_ADDRESS = re.compile(r"\[(R\d+)(?:\.64|\.U32)*(?:\+(-?0x[0-9a-f]+))?\]")
+"""Registers and offset of an address in machine code."""
 _AUTHOR = (
     "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
     " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
@@ -86,10 +93,18 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 
 def _is_meant(case: KernelCase, said: Told) -> bool:
-    """Neither an atomic nor a tile of products that is stored as its lanes hold it."""
+    """Neither an atomic, nor a tile of products that is stored as its lanes hold it, nor elements
+    that lanes take by numbers that they load."""
+    if said.remark.op == "load" and said.access.sectors >= WARP and _is_gathered(case, said):
+        return False
     products = bool(case.code and case.code.named(*PRODUCTS))
     tile = products and said.remark.op == "store" and said.ways <= COALESCING_OF_PRODUCTS
     return said.remark.op != "atomic" and not tile
+
+
+def _is_gathered(case: KernelCase, said: Told) -> bool:
+    line = said.location.line if said.location else 0
+    return line in lines_by_number(case.tiles)
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
@@ -119,11 +134,32 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
         evidence.append(_rate_text(rate))
     scattered = list[Scattered]()
     if code is not None:
-        ways = {i: each.ways for each in reversed(said) for i in told_at(case, code, each)}
+        ways = {
+            i: each.ways for each in reversed(said)
+            for i in _not_shared(code, told_at(case, code, each), each.ways)
+        }  # fmt: skip
+        if not ways and code.whole and not rate:
+            return
         scattered = [Scattered(index, many) for index, many in ways.items()]
     wasted = 1 - 1 / rate if rate >= COALESCING_WASTEFUL else 0.0
     place = case.place(said[0].location, said[0].op)
     yield from _drafts(case, code, scattered, evidence, wasted, place)
+
+
+def _not_shared(code: KernelCode, where: list[int], ways: float) -> list[int]:
+    """Of loads of half a sector those whose other half no load beside them takes, through L1."""
+    at = {index: _ADDRESS.search(code.instructions[index].text) for index in where}
+    known = {(found[1], int(found[2] or "0", 16)) for found in at.values() if found}
+    half = SECTOR // 2
+
+    def is_shared(index: int) -> bool:
+        found = at[index]
+        if ways > 2 or found is None or code.instructions[index].name not in LOADS:
+            return False
+        offset = int(found[2] or "0", 16)
+        return not known.isdisjoint({(found[1], offset - half), (found[1], offset + half)})
+
+    return [index for index in where if not is_shared(index)]
 
 
 def _by_addresses(case: KernelCase) -> Iterator[Draft]:

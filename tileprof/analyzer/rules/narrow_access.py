@@ -29,8 +29,8 @@ Stores that leave gaps for other stores of their thread keep L2 busy, wherever w
 (`machine_code/in_gaps`).
 
 A tile compiler works an address out for each access, so where schedulers issue nearly all of the
-time, and not for products, a kernel takes as long as its instructions: of those with integers the
-part (1 - w / 16) goes.
+time, and not for products, a kernel takes as long as its instructions: of those with integers on
+the lines of such accesses the part (1 - w / 16) goes.
 
 Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
 one instruction writes its bytes side by side.
@@ -177,7 +177,7 @@ def _measured(
     passes = passes_at(case, code, where)
     made, late = _beside(case, code, where)
     saving = saved(case, code, passes, checked, use, made, late)
-    turns = turns_saved(code, where, use) if told(case) and use and not use.near else None
+    turns = turns_saved(case, code, where, use) if told(case) and use and not use.near else None
     lives = short_lives(case, code, where)
     left = reach.left(case, saving.rows)
     own = drawn(saving, left) if left else saving

@@ -13,7 +13,8 @@ in L2 it loads faster, but its products, and its waits, are those of the first.
 Where only some accesses of an innermost loop are repeated, what goes is their issue, their queue,
 and what waits for them. Others in the loop may be waited for instead, so no more than a third of
 that is sure. A store that each turn writes again is needed once; what its line does to get there
-(conversions, exchanges between threads) goes with it.
+(conversions, exchanges between threads) goes with it. Of pairs of loads of one address no more goes
+than waits for them: the others of the kernel stay.
 
 Loops that go on until a load has a value wait for somebody, and are left out. Tiles that a block
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
@@ -33,6 +34,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
@@ -167,8 +169,9 @@ def _twice(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     seen = sampled(code, taken, "are at these loads or wait for them")
     looped = loop_around(code, hot.index) is not None
     part = len(again) / len({index for pair in pairs for index in pair})
+    saving = eliminated(taken, code.whole, part, REDUNDANT_TRAFFIC_SURE)
     yield cause.costs(
-        eliminated(taken, code.whole, part, REDUNDANT_TRAFFIC_SURE), seen,
+        reach.as_told(case, saving), seen,
         confidence="medium" if looped else "low", known=True,
     )  # fmt: skip
 

@@ -26,6 +26,11 @@ def takes_by_number(kernel: TileKernel) -> bool:
     return bool(_taken(kernel))
 
 
+def lines_by_number(kernel: TileKernel) -> frozenset[int]:
+    """Lines of the loads of tensors that are only read by numbers that the kernel loads."""
+    return frozenset(op.line for op, _ in _taken(kernel))
+
+
 def asked_by_number(kernel: TileKernel) -> dict[str, float]:
     """By tensor, bytes that a launch asks for so, each as often; nothing where one is not known."""
     values, found = values_of(kernel), dict[str, float]()

@@ -28,6 +28,7 @@ from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import address_of, parsed
+from tileprof.analyzer.machine.strides import goes_by_pitch
 from tileprof.analyzer.numbers.kernels import PACE_UNDER_LOAD, PER_THREAD_OF_WORD, PER_THREAD_WORD
 from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.binary.instructions import Instruction
@@ -40,11 +41,14 @@ _ANSWER = ("long_scoreboard",)
 
 def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> float:
     """Return how many times as many bytes had to be under way so that memory is busy; 0 where that
-    is not known, or enough are."""
+    is not known, or enough are, or there are no more threads than the device holds at once and
+    their loop goes from row to row: as few bytes would be under way of fewer threads."""
     launch, peak = launch_of(case), case.roofs.memory_peak
     hot = code.hottest([i for i in where if code.instructions[i].name == "LDG"])
     loop = loop_around(code, hot.index) if hot else None
     if launch is None or peak is None or not clock_mhz(case) or loop is None:
+        return 0.0
+    if launch.waves < 1 and goes_by_pitch(code, loop, where):
         return 0.0
     warps = min(launch.held, launch.each) * launch.warps
     asked = warps * WARP * _under_way(code, loop)

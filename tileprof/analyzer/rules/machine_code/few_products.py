@@ -12,6 +12,9 @@ warps. The samples of what comes in proportion to loads say which part, as for o
 the loop computes of each result beside them (exponentials, factors) is issued as before, so the
 kernel is no faster than that takes (`reach`).
 
+No larger tile loads less than each byte once, as where one extent is as small as the tile: where
+loops do that already, nothing goes.
+
 Where a loop copies tiles by `LDGSTS`, its other loads are numbers that threads need, not tiles;
 where it does not, tiles are no more than what it stores to shared memory.
 """
@@ -62,6 +65,8 @@ class _Turn:
     elements: float
     """That are loaded."""
     products: float
+    size: float
+    """Bytes of an element."""
     dtype: str
 
     @property
@@ -139,7 +144,14 @@ def _turn(code: KernelCode, launch: Launch) -> _Turn | None:
     )
     if not (size and widths):
         return None
-    return _Turn(loop, copies or loads, widths * launch.threads / size, done, dtype)
+    return _Turn(loop, copies or loads, widths * launch.threads / size, done, size, dtype)
+
+
+def _again(case: KernelCase, turn: _Turn) -> float:
+    """Of the bytes that all iterations load, the part beyond each byte of the tensors once; 1 where
+    their bytes are not known."""
+    asked = case.total("flops") / 2 / turn.products * turn.elements * turn.size
+    return max(0.0, 1 - case.roofs.needed_bytes / asked)
 
 
 def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> Saving:
@@ -152,7 +164,8 @@ def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> S
     high = min(1 - best, left.high, LONGEST_SAVING)
     # Loads, addresses, barriers and turns go in proportion; the rest of the distance has other
     # causes as well.
-    own = (1 - turn.each / FEW_PRODUCTS_EACH) * code.n(goes) / code.whole
+    own = min(1 - turn.each / FEW_PRODUCTS_EACH, _again(case, turn)) * code.n(goes) / code.whole
+    mid = mid if own > 0 else 0.0
     if mid > 0:
         mid = drawn(Saving(0, min(own, mid), min(own, mid)), Saving(0, mid, max(mid, high))).mid
     low = min(HALFWAY * mid, max(1 - least, HALFWAY * HALFWAY * mid))

@@ -88,6 +88,10 @@ SLOW_MATH_SETUP = 0.05
 """Of the samples: below, nothing is said of what a block does once to find its tile, nor of what
 most kernels have some of."""
 
+SLOW_MATH_MOST = 2.0
+"""Of what its own samples tell, how many times as much goes at most: others wait for what is slow.
+By hand."""
+
 SLOW_MATH_NOTABLE = 0.1
 """Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
 

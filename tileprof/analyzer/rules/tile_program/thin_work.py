@@ -6,7 +6,8 @@ whose turns are independent (`tiles/thin_loops`). Dynamic: samples at its lines.
 Threads without work take registers, and places among the warps of a multiprocessor: where bytes
 bound a kernel, fewer of them are under way. A smaller block, or a larger tile, gives these places
 back, so at most their part of the time goes, and no more than the work leaves (`reach`); warps
-that others hide already cost nothing, so likely half of that.
+that others hide already cost nothing, so likely half of that. Where all blocks run at once anyway,
+nobody waits for places.
 
 Turns in series wait for their loads, and for their stores, one after the other. Of these samples
 the part goes that turns at a time, n, save: 1 - 1/n; of the time of the warps that work, as others
@@ -24,6 +25,7 @@ from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
+from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.threads.working_warps import factor_of
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import (
@@ -48,7 +50,7 @@ def idle_threads(case: KernelCase) -> Iterator[Draft]:
         return
     worst = max(found, key=lambda each: code.n(case.at_lines(code, each.lines)) * each.idle)
     taken = code.taken(code.rows(case.at_lines(code, worst.lines)))
-    left = reach.left(case)
+    left, launch = reach.left(case), launch_of(case)
     if left is None or code.share(taken) < THIN_WORK_NOTABLE:
         return
     text = f"a loop of {worst.elements} elements, for blocks of {worst.threads} threads"
@@ -57,8 +59,10 @@ def idle_threads(case: KernelCase) -> Iterator[Draft]:
     seen = sampled(code, taken, "are in it")
     high = min(worst.idle, left.high) * code.share(taken)
     mid = HALFWAY * min(worst.idle, left.mid) * code.share(taken)
-    if mid < COLD:
-        leave = "Leave it: warps that have work keep the memory busy."
+    if mid < COLD or (launch is not None and launch.waves < 1):
+        leave = (
+            "Leave it: warps that have work keep the memory busy, or no block waits for a place."
+        )
         yield cause.ignored(", where it costs nothing", leave, seen)
         return
     yield cause.costs(Saving(HALFWAY * mid, mid, high), seen)

@@ -1,0 +1,61 @@
+"""By how much an access moves on from one iteration of a loop to the next.
+
+In: a kernel's machine code, a loop, accesses in it.  Out: whether their addresses go on by a number
+that only the launch knows, as the pitch of rows; along a row they go on by the extent of a tile,
+which is a constant. Registers are followed back to what made them, around the loop: who depends on
+itself there is carried from iteration to iteration, and what is added to it is the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.repeats import address_of, parsed
+from tileprof.binary.register_effects import effects
+
+__all__ = ["goes_by_pitch"]
+
+_SUMS = ("IADD3", "VIADD", "IMAD", "UIADD3", "UIMAD", "LEA", "ULEA")
+
+
+def goes_by_pitch(code: KernelCode, loop: range, where: Collection[int]) -> bool:
+    """Return whether all of these accesses go on by a number that the launch gives.
+
+    False where none of them is in the loop, or a step is a constant, or not known.
+    """
+    inside = [index for index in where if index in loop]
+    makers = _makers(code, loop)
+    return bool(inside) and all(_by_pitch(code, makers, index) for index in inside)
+
+
+def _makers(code: KernelCode, loop: range) -> dict[int, dict[str, int]]:
+    """By place in a loop, what made the registers that are read there: places in the loop."""
+    lines, last, found = parsed(code), dict[str, int](), dict[int, dict[str, int]]()
+    for index in (*loop, *loop):  # the second time, with what the iteration before made
+        does = effects(lines[index])
+        found[index] = {name: last[name] for name in does.reads if name in last}
+        last |= dict.fromkeys(does.writes, index)
+    return found
+
+
+def _by_pitch(code: KernelCode, makers: Mapping[int, Mapping[str, int]], access: int) -> bool:
+    """Whether what is carried of an address has a step that nothing in the loop makes."""
+    lines = parsed(code)
+    begins = {makers[access][name] for name in address_of(lines[access]) if name in makers[access]}
+    carried = [at for at in _behind(makers, begins) if at in _behind(makers, makers[at].values())]
+    sums = [at for at in carried if lines[at].name in _SUMS]
+    return any(
+        name.lstrip("U").startswith("R") and name not in makers[at]
+        for at in sums for name in effects(lines[at]).reads
+    ) or any("c[" in operand for at in sums for operand in lines[at].operands)  # fmt: skip
+
+
+def _behind(makers: Mapping[int, Mapping[str, int]], begins: Collection[int]) -> set[int]:
+    """Places that these depend on in the loop, themselves included."""
+    found, left = set[int](), [*begins]
+    while left:
+        if (at := left.pop()) not in found:
+            found.add(at)
+            left += makers[at].values()
+    return found
