@@ -205,6 +205,7 @@ def _names(node: ast.AST) -> set[str]:
 
 def splits(texts: Mapping[str, str], kernel: str) -> Iterator[tuple[str, Split]]:
     """Yield the file and the loop of a kernel's launches, where one file alone launches it."""
-    files = [file for file, text in texts.items() if f"{kernel}[" in text]
+    is_name = kernel.isidentifier()  # functions of C++ have types in their names
+    files = [file for file, text in texts.items() if is_name and f"{kernel}[" in text]
     if len(files) == 1 and (found := split_launch(texts[files[0]], kernel)) is not None:
         yield files[0], found

@@ -21,6 +21,7 @@ from tileprof.analyzer.kernel.launches import busy_share, launch_of, sampled_sha
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import LEFT_OUT_SURE
 from tileprof.analyzer.tiles.masked_loops import Masked, masked_loops
+from tileprof.analyzer.tiles.padding import padded_ops
 
 _AUTHOR = (
     "Let the loop have as many elements as it works on, and leave the condition out: threads are"
@@ -29,8 +30,10 @@ _AUTHOR = (
 
 
 def left_out(case: KernelCase) -> Iterator[Draft]:
-    """Yield a finding for each loop that has elements without work."""
-    yield from (_draft(case, each) for each in masked_loops(case.tiles))
+    """Yield a finding for each loop that has elements without work; where these are outside of a
+    tensor as well, that is told elsewhere."""
+    told = min((each.inside for each in padded_ops(case.tiles)), default=1.0)
+    yield from (_draft(case, each) for each in masked_loops(case.tiles) if 1 - each.part < told)
 
 
 def _draft(case: KernelCase, loop: Masked) -> Draft:

@@ -48,6 +48,8 @@ def long_blocks(case: KernelCase, launch: Launch, walk: Walk) -> Iterator[Draft]
     if saving.mid >= COOL:
         each = f"a launch takes {duration(case.time / case.launches)}"
         yield cause.costs(saving, Evidence("activities", each), confidence="low")
+    elif walk.outside:
+        yield cause.ignored(", where it costs nothing", "Leave it: the time is spent elsewhere.")
 
 
 def _saving(case: KernelCase, launch: Launch, turns: int, outside: float) -> Saving:
