@@ -142,9 +142,10 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         return
     now, best = (_at_memory(case, each) for each in (traffic.now, traffic.best))
     waits = code.n(reasons=(_LONG,)) / code.whole
-    limits = now >= TRAFFIC_MOST_OF_IT and waits >= TRAFFIC_WAITING
+    limits = now >= TRAFFIC_MOST_OF_IT
     beside = now - best >= TRAFFIC_BESIDE and now >= TRAFFIC_TWICE * best
-    if now > TRAFFIC_IMPOSSIBLE or now < TRAFFIC_FEWER * best or not (limits or beside):
+    matters = waits >= TRAFFIC_WAITING if limits else beside
+    if now > TRAFFIC_IMPOSSIBLE or now < TRAFFIC_FEWER * best or not matters:
         return
     rows, place = grouped(case)
     title = (
@@ -160,14 +161,12 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         Evidence("activities", f"that takes {roof} for such a mix of reads and writes"),
         Evidence("samples", waiting, int(waits * code.whole)),
     )
-    saving = _down_to(case, best, MEMORY_REACHED if traffic.streamed else TRAFFIC_FULL)
     if not limits:  # warps wait longer for what comes from memory, but work goes on beside it
-        mid = min(saving.mid, now - best)
         yield Draft(
-            "suggestion", title, place, evidence, author, _COMPILER,
-            Saving(TRAFFIC_SURE * mid, mid, max(mid, min(saving.high, now))), confidence="low",
+            "symptom", title, place, evidence, author, _COMPILER, confidence="low",
         )  # fmt: skip
         return
+    saving = _down_to(case, best, MEMORY_REACHED if traffic.streamed else TRAFFIC_FULL)
     if not (traffic.streamed or has_products(case)):  # indices may have an order of their own
         saving = Saving(min(saving.low, TRAFFIC_SURE * saving.mid), saving.mid, saving.high)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
