@@ -162,4 +162,6 @@ def test_launches_that_could_be_one() -> None:
     made = Made(time=60_000, ir=parts(4), attributes=launch(512))
     finding = only(on_h200(made, PEAKS), "small-kernels")
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 3 * 2500 / 60_000))
+    assert finding.kernel_gain.mid == pytest.approx(
+        1 / (1 - 3 * (1000 + 0.35 * 15_000 / 4) / 60_000)
+    )

@@ -149,8 +149,11 @@ def test_blocks_that_share_are_left(group: int) -> None:
 
 
 def test_traffic_that_is_not_the_limit() -> None:
-    """It takes half of the time; or nobody waits for it; or its roof is not known."""
-    assert not found(order(1, seconds=2.0), RULE)
+    """It takes half of the time, a symptom without a number; little more than the best order; or
+    nobody waits for it; or its roof is not known."""
+    finding = only(order(1, seconds=2.0), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    assert not found(order(1, seconds=40.0), RULE)
     assert not found(order(1, waits=1000), RULE)
     bare = Made(ir=TILES, attributes=launch(132), time=1.25e9)
     assert not found(on_h200(bare), RULE)

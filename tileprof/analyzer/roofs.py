@@ -18,6 +18,7 @@ from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.needless_writes import needless_bytes
 from tileprof.analyzer.tiles.padding import products_inside
+from tileprof.analyzer.tiles.walks import walk_of
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
@@ -69,7 +70,9 @@ class Roofs:
     @cached_property
     def needed_flops(self) -> float:
         """What all launches have to compute: without products of what is outside of tensors."""
-        return self.flops * products_inside(self.tiles)
+        walk = walk_of(self.tiles)
+        inside = products_inside(self.tiles)
+        return self.flops * (min(inside, 1 - walk.outside) if walk else inside)
 
     @cached_property
     def memory_peak(self) -> DevicePeak | None:

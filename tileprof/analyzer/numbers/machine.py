@@ -40,3 +40,8 @@ guard, say) is taken for the same. By hand."""
 
 REPEATS_COUNTED = 100
 """Samples that issue, from which on they tell how often a loop turns. By hand."""
+
+# -- program_ids
+
+PROGRAM_IDS_MOST = 1 << 22
+"""Programs of the largest grid whose values are worked out, which takes about half a second."""

@@ -54,6 +54,8 @@ from tileprof.analyzer.rules.numbers.blocks import (
     TAIL_WAVE_SURE,
     TAIL_WAVE_TOLD,
 )
+from tileprof.analyzer.rules.tile_program.long_blocks import long_blocks
+from tileprof.analyzer.tiles.walks import walk_of
 
 _ASK = "See how long blocks take in either wave (`--instrument sample`)."
 _AUTHOR = (
@@ -70,7 +72,12 @@ _COMPILER = (
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel of a few waves, the last of them not full."""
     launch = launch_of(case)
-    if launch is None or launch.rounds <= 1 or _lost(launch.rounds) < TAIL_WAVE_LEAST:
+    if launch is None:
+        return
+    walk = walk_of(case.tiles)
+    lost = _lost(launch.rounds) if launch.rounds > 1 else 0.0
+    if lost < TAIL_WAVE_LEAST or (walk and walk.outside):
+        yield from long_blocks(case, launch, walk) if walk else ()
         return
     idle = _idle_share(case, launch)
     evidence, saving = (_static(launch), *_measured(case, launch)), _saving(case, launch, idle)

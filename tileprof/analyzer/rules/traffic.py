@@ -40,6 +40,7 @@ from tileprof.analyzer.kernel.launches import has_products
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.numbers.shared import LONGEST_SAVING, MEMORY_REACHED
 from tileprof.analyzer.rules.numbers.memory import (
+    TRAFFIC_BESIDE,
     TRAFFIC_BOUND,
     TRAFFIC_FEWER,
     TRAFFIC_FULL,
@@ -49,6 +50,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     TRAFFIC_MOST_OF_IT,
     TRAFFIC_SERVED,
     TRAFFIC_SURE,
+    TRAFFIC_TWICE,
     TRAFFIC_WAITING,
 )
 from tileprof.analyzer.rules.tile_program.across_rows import walked_across
@@ -140,8 +142,10 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         return
     now, best = (_at_memory(case, each) for each in (traffic.now, traffic.best))
     waits = code.n(reasons=(_LONG,)) / code.whole
-    at_all = TRAFFIC_MOST_OF_IT <= now <= TRAFFIC_IMPOSSIBLE
-    if not at_all or now < TRAFFIC_FEWER * best or waits < TRAFFIC_WAITING:
+    limits = now >= TRAFFIC_MOST_OF_IT
+    beside = now - best >= TRAFFIC_BESIDE and now >= TRAFFIC_TWICE * best
+    matters = waits >= TRAFFIC_WAITING if limits else beside
+    if now > TRAFFIC_IMPOSSIBLE or now < TRAFFIC_FEWER * best or not matters:
         return
     rows, place = grouped(case)
     title = (
@@ -157,6 +161,11 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         Evidence("activities", f"that takes {roof} for such a mix of reads and writes"),
         Evidence("samples", waiting, int(waits * code.whole)),
     )
+    if not limits:  # warps wait longer for what comes from memory, but work goes on beside it
+        yield Draft(
+            "symptom", title, place, evidence, author, _COMPILER, confidence="low",
+        )  # fmt: skip
+        return
     saving = _down_to(case, best, MEMORY_REACHED if traffic.streamed else TRAFFIC_FULL)
     if not (traffic.streamed or has_products(case)):  # indices may have an order of their own
         saving = Saving(min(saving.low, TRAFFIC_SURE * saving.mid), saving.mid, saving.high)

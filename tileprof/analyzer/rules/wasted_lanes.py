@@ -34,8 +34,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.kernel import reach
-from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
 from tileprof.analyzer.kernel.launches import busy_share, launch_place, launch_shares, sampled_share
 from tileprof.analyzer.kernel.threads.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
@@ -44,14 +42,16 @@ from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES
 from tileprof.analyzer.rules.numbers.blocks import (
     WASTED_LANES_FEW,
     WASTED_LANES_GUARDED,
-    WASTED_LANES_MORE,
     WASTED_LANES_NOTABLE,
     WASTED_LANES_ONE,
     WASTED_LANES_OUTSIDE,
     WASTED_LANES_SURE,
 )
+from tileprof.analyzer.rules.tile_program.left_out import left_out
+from tileprof.analyzer.rules.tile_program.outside import saved_outside
 from tileprof.analyzer.rules.tile_program.thin_work import idle_threads
 from tileprof.analyzer.tiles.padding import Padded, padded_ops
+from tileprof.analyzer.tiles.walks import walk_of
 from tileprof.binary.occupancy import WARP
 from tileprof.remarks import Remark
 from tileprof.remarks.host import Guarded
@@ -76,12 +76,16 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Tiles that are partly on nothing; hot instructions with few lanes."""
     yield from _outside(case)
     yield from _masked(case)
+    yield from left_out(case)
     yield from idle_threads(case)
     yield from _idle_lanes(case)
 
 
 def _outside(case: KernelCase) -> Iterator[Draft]:
-    """Of all ops with such tiles, the products if there are any: they are what takes time."""
+    """Of all ops with such tiles, the products if there are any: they are what takes time. Whole
+    iterations of a walk that are outside are told by `tail-wave`."""
+    if (walk := walk_of(case.tiles)) is not None and walk.outside:
+        return
     shares = launch_shares(case)
     longest = shares.index(max(shares)) if len(shares) > 1 else None
     ops = [each for each in padded_ops(case.tiles, longest) if each.inside < 1]
@@ -97,7 +101,8 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
         return
     looped = code.where(lambda each: each.depth > 0) if worst.op == _PRODUCT else None
     samples = code.n(looped) or code.whole
-    saving = _less(case, worst, samples / code.whole * sampled_share(case))
+    share = samples / code.whole * sampled_share(case)
+    saving = saved_outside(case, 1 - worst.inside, share, worst.op == _PRODUCT)
     text = f"{percent(samples / code.whole, 0)} of the samples are in code that works on them"
     if case.roofs.copy_floor:
         text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"
@@ -126,19 +131,6 @@ def _masked(case: KernelCase) -> Iterator[Draft]:
         WASTED_LANES_SURE * outside, WASTED_LANES_GUARDED * outside, outside, None, code.whole
     )
     yield cause.costs(saving, sampled(code, code.taken(code.rows()), "are in such code"))
-
-
-def _less(case: KernelCase, op: Padded, share: float) -> Saving:
-    """Of the time, the part that is spent outside, as far as bytes, and work inside, leave it."""
-    left, outside = max(0.0, 1 - case.roofs.copy_floor / case.time), (1 - op.inside) * share
-    turns = left_in_turns(case, case.sampled) if case.sampled and takes_turns(case) else None
-    gone = None
-    if case.sampled is not None and op.op != _PRODUCT:  # lanes outside issue what those inside do
-        gone = (1 - op.inside) * case.sampled.taken(case.sampled.rows())
-    work = turns or reach.left(case, gone) or Saving(0, 1, 1)
-    mid = min(outside, left, work.mid)
-    high = min(outside + WASTED_LANES_MORE * (1 - outside), left, work.high)
-    return Saving(WASTED_LANES_SURE * mid, mid, max(mid, high))
 
 
 def _reaching(op: Padded) -> str:

@@ -25,7 +25,8 @@ from tileprof.analyzer.tiles.values import turns_of, values_of
 from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
 _Interval: TypeAlias = tuple[int, int]
-_ACCESSES = ("view", "load", "store", "atomic")
+ACCESSES = ("view", "load", "store", "atomic")
+"""Ops whose last operand may be a tensor, and whose indices say where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class _Reader:
             self._value(op)
             if not small.isdisjoint(map(id, around)):
                 continue
-            if op.name in _ACCESSES:
+            if op.name in ACCESSES:
                 self._access(op, guarded=any(each.name == "if" for each in around))
             elif op.name in COPIES and len(op.operands) > 1:
                 self.views[op.operands[1]] = self.views.get(op.source, ())

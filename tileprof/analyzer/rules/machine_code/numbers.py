@@ -66,3 +66,13 @@ MOVED_AGAIN_LIKELY = 1.25
 MOVED_AGAIN_MOST = 2.2
 """Of these samples, how many times as much goes at most: 0.6 to 2.3 in 15 kernels on an H200
 (`benchmarks/results/plant-test-2-*.json`)."""
+
+# -- same_programs
+
+SAME_PROGRAMS = (0.5, 0.9, 1.0)
+"""Share of the work done again that goes where the programs that stay fill the device: least,
+likely, most. On an H200 ten kernels with two programs for each tile took 1.48 to 1.99 times as long
+as with one (`plant-test-3`)."""
+
+SAME_PROGRAMS_AT_ONCE = (0.0, 0.4, 1.0)
+"""The same where all programs that stay run at once, so that latency may set the time of each."""

@@ -66,6 +66,14 @@ TRAFFIC_MOST_OF_IT = 0.7
 TRAFFIC_FEWER = 1.3
 """Modelled traffic by that of the best groups, from which on the order matters."""
 
+TRAFFIC_BESIDE = 0.03
+"""Share of the time that avoidable traffic takes at the roof from which on it is a symptom where
+memory is not the limit. On an H200 attention whose heads were the first axis of the grid lost 8 %
+to traffic of 4 % (`plant-test-3`)."""
+
+TRAFFIC_TWICE = 2.0
+"""Modelled traffic by that of the best order, from which on that is so."""
+
 TRAFFIC_WAITING = 0.2
 """Of samples, that wait for memory where it is the limit."""
 

@@ -7,9 +7,29 @@ from __future__ import annotations
 
 # -- cut_launches
 
-CUT_LAUNCHES_EACH = (1000.0, 2500.0, 4200.0)
-"""What the end of a launch and the begin of the next one take, ns: least, likely, most. On an H200
-five kernels in 16 launches took 2.1 to 4.1 µs more for each than in one."""
+CUT_LAUNCHES_EACH = (500.0, 1000.0, 2500.0)
+"""What the end of a launch and the begin of the next one take, ns: least, likely, most. By hand."""
+
+CUT_LAUNCHES_BLOCKS = (0.15, 0.35, 1.0)
+"""Part of the time of a wave of blocks that is lost at the end of a launch as well. On an H200
+three tile kernels in 16 launches took 2.1 to 4.6 µs more for each than in one, which is 0.2 to 0.4
+of a wave beyond 1 µs; nine kernels of Triton in eight launches, 0.2 to 0.9 (`plant-test-3`)."""
+
+CUT_LAUNCHES_FEWEST = 4
+"""Launches that a loop is taken to make where its text does not say how many. By hand."""
+
+# -- left_out
+
+LEFT_OUT_SURE = 0.25
+"""Share of the likely gain that is sure where blocks wait for one another's turn. By hand: of eight
+kernels of an H200 with half of a loop left out three gained nothing (`plant-test-3`)."""
+
+# -- long_blocks
+
+LONG_BLOCKS_END = (0.1, 0.27, 1.0)
+"""Part of a block's time that is lost while the last blocks end: least, likely, most. On an H200
+three kernels of 4 to 8 waves of blocks with 16 tiles each took 1.04 to 1.08 times as long as with
+a block for each tile, one of 2 waves 1.4 (`plant-test-3`)."""
 
 # -- round_trips
 

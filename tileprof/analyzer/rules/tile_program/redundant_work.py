@@ -23,6 +23,7 @@ from tileprof.analyzer.machine.code import COPIES as AHEAD
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.rules.machine_code.same_programs import same_programs
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
@@ -48,9 +49,10 @@ _LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Work that a kernel's program says is done again."""
+    """Work that a kernel's program, or the text of its module, says is done again."""
     yield from (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
     yield from there_and_back(case)
+    yield from same_programs(case)
 
 
 def find_copies(case: KernelCase) -> Iterator[Draft]:
