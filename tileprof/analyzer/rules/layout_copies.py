@@ -21,6 +21,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import changes_layout
+from tileprof.analyzer.rules import needless_pass
 from tileprof.analyzer.rules.numbers.memory import LAYOUT_COPIES_HOT
 
 _OF_OPERATIONS = re.compile(r"transpose_?kernel|permute_?kernel", re.IGNORECASE)
@@ -52,7 +53,7 @@ def find(program: Program) -> Iterator[Draft]:
     tree = Contexts(program)
     if not tree.time.any():
         return
-    copies = _copies(tree)
+    copies = _copies(tree) & ~needless_pass.needless(tree)  # those are told by themselves
     kinds = _kinds(tree, copies)
     for kind, mask in kinds.items():
         time = float(tree.time[mask].sum())

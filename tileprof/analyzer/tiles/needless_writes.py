@@ -3,6 +3,7 @@
 In: a kernel.  Out: `Needless` for each tensor, or part of one, that
 
     copied        is a copy of an input, element by element, by a launch that does nothing else
+    passed on     is written by one launch, and then only copied to another tensor, in the same way
     kept          is written by a block that reads the same elements back, and is read nowhere else
     overwritten   is written again, by the same block, before anything reads it
     added to      is given zeros by a block, which then adds one number to each of these elements
@@ -25,7 +26,7 @@ from tileprof.analyzer.tiles.places import Access, Accesses
 from tileprof.analyzer.tiles.values import turns_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-How: TypeAlias = Literal["copied", "kept", "overwritten", "added to"]
+How: TypeAlias = Literal["copied", "passed on", "kept", "overwritten", "added to"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Needless:
     op: Op
     """The statement that writes."""
     instead: str
-    """The input that is copied; nothing otherwise."""
+    """The input that is copied, or the tensor that it is passed on to; nothing otherwise."""
     written: float
     """Bytes, of all blocks."""
     lines: frozenset[int]
@@ -58,7 +59,8 @@ def needless_writes(kernel: TileKernel) -> tuple[Needless, ...]:
 
 def needless_bytes(kernel: TileKernel) -> float:
     """Bytes of tensors that would not have to be there at all."""
-    gone = {each.tensor for each in needless_writes(kernel) if each.how in ("copied", "kept")}
+    whole = ("copied", "passed on", "kept")
+    gone = {each.tensor for each in needless_writes(kernel) if each.how in whole}
     types = (kernel.parameters[name].type for name in gone)
     return sum(math.prod(each.extents or ()) * each.bits / 8 for each in types)
 
@@ -106,14 +108,32 @@ class _Finder:
             return None
         (write, value), read = pairs[0], reads[0]
         target, source = self.kernel.parameters[write.tensor], self.kernel.parameters[read.tensor]
-        if source.out or not target.out or target.type != source.type:
+        if not target.out or target.type != source.type:
             return None
         if write.place is None or write.place != read.place or value is not read.op:
             return None
-        later = {op for other in self.launches[number + 1 :] for op in other.walk()}
-        if not any(op in later for op in self.read_by.get(write.tensor, ())):
+        if source.out:
+            return self._passed_on(number, launch, write, read)
+        if not self._users(write.tensor, self.launches[number + 1 :]):
             return None
         return self._needless("copied", write, None, (launch,), number, launch, read.tensor)
+
+    def _passed_on(self, number: int, launch: Op, write: Access, read: Access) -> Needless | None:
+        """A launch that only copies what an earlier one wrote, and nothing else reads."""
+        if self.read_by[read.tensor] != [read.op] or self.writes[write.tensor] != 1:
+            return None
+        writers = self._users(read.tensor, self.launches[:number])
+        if not writers or self._users(read.tensor, self.launches[number + 1 :]):
+            return None
+        made = self._needless("passed on", write, None, (launch,), number, launch, write.tensor)
+        return replace(made, tensor=read.tensor)
+
+    def _users(self, tensor: str, launches: Sequence[Op]) -> list[Op]:
+        """Statements of launches that read or write a tensor."""
+        return [
+            op for launch in launches for op in launch.walk()
+            if any(held == tensor for held, _, _ in self.accesses.targets(op))
+        ]  # fmt: skip
 
     def _zeroed(self, number: int, launch: Op) -> Needless | None:
         """A launch that only writes zeros where a later one writes, or adds once, everywhere."""
@@ -247,7 +267,7 @@ class _Finder:
         return Needless(
             how, write.tensor, write.op, instead, size,
             _lines(statement),
-            _lines(other) if other else frozenset(), number, how == "copied",
+            _lines(other) if other else frozenset(), number, how in ("copied", "passed on"),
         )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Elements that are written to global memory although nothing needs them there.
 
 Static: writes that a kernel's program shows to be needless (`tiles/needless_writes`): an input
-copied before it is read, a tile that its block reads back, elements that are written twice, zeros
-that are added to. Dynamic: bytes beside what memory gives, samples by launch and by line.
+copied before it is read, a result copied after it was made, a tile that its block reads back,
+elements that are written twice, zeros that are added to. Dynamic: bytes beside what memory gives,
+samples by launch and by line.
 
     a launch that only copies     its share of the samples
     a tile that is read back      its bytes at the rate of writes, and the way there and back
@@ -34,11 +35,13 @@ from tileprof.analyzer.rules.tile_program.numbers import (
     NEEDLESS_COPIED,
     NEEDLESS_KEPT,
     NEEDLESS_OVERWRITTEN,
+    NEEDLESS_PASSED_ON,
 )
 from tileprof.analyzer.tiles.needless_writes import How, Needless, needless_writes
 
 _TITLES: dict[How, str] = {
     "copied": "`{tensor}` is a copy of an input",
+    "passed on": "`{tensor}` is written only to be copied to `{instead}`",
     "kept": "a tile goes through `{tensor}` in global memory and back",
     "overwritten": "`{tensor}` is written twice",
     "added to": "`{tensor}` is given zeros and then added to, once an element",
@@ -46,6 +49,8 @@ _TITLES: dict[How, str] = {
 _WAYS: dict[How, str] = {
     "copied": "Read `{instead}` in its place: nothing changes either of them, and the launch that"
     " copies goes.",
+    "passed on": "Write `{instead}` where `{tensor}` is written now: nothing else reads `{tensor}`,"
+    " and the launch that copies goes. If `{tensor}` is a result too, write both there.",
     "kept": "Keep the tile in registers or shared memory: the block reads what it wrote itself."
     " If something else reads `{tensor}` later, write it and go on with what is in registers.",
     "overwritten": "Leave out the first of the two: the second writes the same elements, and"
@@ -76,14 +81,15 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     cause = Cause(_TITLES[first.how].format(**names), place, (static,), way, _COMPILER)
     shares = launch_shares(case)
     if first.alone and shares:
-        return _launch(cause, min(sum(shares[n] for n in {e.launch for e in writes}), 1.0), case)
+        share = min(sum(shares[n] for n in {e.launch for e in writes}), 1.0)
+        return _launch(cause, first.how, share, case)
     peak = case.roofs.mixed_rate(MEMORY_USE_COPY)
     if not peak or not case.time or not case.launches:
         return cause.warning()
     share = size / peak * 1e9 * case.launches / case.time
     text = f"{percent(min(share, 1.0))} of the time is what memory takes to write as much"
     written = Evidence("activities", text)
-    parts = NEEDLESS_KEPT if first.how == "copied" else _PARTS[first.how]
+    parts = _PARTS.get(first.how, NEEDLESS_KEPT)
     low, mid, high = (min(part * share, LONGEST_SAVING) for part in parts)
     saving = Saving(low, mid, high)
     code = case.sampled
@@ -104,9 +110,10 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     return cause.costs(told if told.mid > saving.mid else saving, written, seen)
 
 
-def _launch(cause: Cause, share: float, case: KernelCase) -> Draft:
-    low, mid, high = (min(part * share, LONGEST_SAVING) for part in NEEDLESS_COPIED)
+def _launch(cause: Cause, how: How, share: float, case: KernelCase) -> Draft:
+    parts = NEEDLESS_PASSED_ON if how == "passed on" else NEEDLESS_COPIED
+    low, mid, high = (min(part * share, LONGEST_SAVING) for part in parts)
     assert case.sampled is not None
     text = f"{percent(share)} of the samples are of the launch that does that alone"
     seen = Evidence("samples", text, int(share * case.sampled.whole))
-    return cause.costs(Saving(low, mid, high), seen, confidence="high")
+    return cause.costs(Saving(low, mid, high), seen, confidence="high", known=True)

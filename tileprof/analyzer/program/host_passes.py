@@ -1,0 +1,353 @@
+"""Passes over whole tensors right before or after a Triton kernel, as the text of a program tells.
+
+In: the text of a file, as a profile keeps it, and the kernels of all files.  Out: calls that copy,
+widen, narrow or fill a tensor which one function of the text hands to a kernel and to nothing else:
+
+    kernel[grid](x.float(), out)           the kernel only loads from it
+    out = torch.zeros(…)                   the kernel stores all of it, and loads nothing there
+    kernel[grid](x, out)
+    return out.to(dtype)                   the kernel only stores to it, and nothing else reads it
+
+Only what is plain counts: a name that a function assigns once, and of which all uses are seen. A
+copy stays where the kernel changes it, or where what was copied may change before the kernel reads
+it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
+is stored.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from tileprof.analyzer.program.calls import parsed
+from tileprof.analyzer.program.triton_kernels import TritonKernel, is_kernel
+from tileprof.once import cached_property
+
+How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
+
+_WIDTHS = {
+    "float64": 8, "double": 8, "int64": 8, "long": 8, "float32": 4, "float": 4, "int32": 4,
+    "int": 4, "float16": 2, "half": 2, "bfloat16": 2, "int16": 2, "short": 2, "int8": 1,
+    "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""Bytes of an element, by the name of its type or of the method that casts to it."""
+_CASTS = ("double", "long", "float", "half", "bfloat16")
+_EMPTY = ("empty", "empty_like", "new_empty", "empty_strided")
+_FILLED = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full",
+           "full_like", "new_full")  # fmt: skip
+_OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "dim", "element_size",
+             "is_contiguous", "new_empty", "new_zeros")  # fmt: skip
+"""Attributes that read no element of a tensor."""
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
+
+
+@dataclass(frozen=True, slots=True)
+class HostPass:
+    """A call that moves, casts or fills a whole tensor that one kernel alone reads or writes."""
+
+    how: How
+    result: bool
+    """Whether it comes after the kernel, and reads what that stored."""
+    call: str
+    """Its text, as `x.float()`."""
+    lines: range
+    """Lines of the call."""
+    tensor: str
+    """What it reads, or fills: a name, or the text of an expression."""
+    kernel: str
+    parameter: str
+    """The kernel's name for the tensor that it is given."""
+    accesses: tuple[int, ...]
+    """Lines of the kernel that load from or store to it."""
+    launch: range
+    """Lines of the call that launches the kernel."""
+    before: int = 0
+    """Bytes of an element that the pass reads; 0 where the text does not tell."""
+    after: int = 0
+    """Bytes of an element that it writes; 0 where the text does not tell."""
+
+
+@lru_cache(maxsize=64)
+def host_passes(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[HostPass, ...]:
+    """Return all such calls of a file, none where it is no Python."""
+    known = {each.name: each for each in kernels}
+    return tuple(
+        found for function in _functions(text) for found in _Function(function, known).passes()
+    )
+
+
+@lru_cache(maxsize=64)
+def passes_written(text: str) -> Mapping[How, int]:
+    """Return how many calls of a file, outside of kernels, copy, cast or fill a tensor."""
+    counts: dict[How, int] = {}
+    for function in _functions(text):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and (made := _pass_of(node)) is not None:
+                counts[made.how] = counts.get(made.how, 0) + 1
+    return counts
+
+
+def _functions(text: str) -> Iterator[ast.FunctionDef]:
+    """Functions of the host that are in no other one."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.FunctionDef) and not is_kernel(node):
+            yield node
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    how: How
+    source: ast.expr | None
+    """What is read; None for a tensor that is filled."""
+    after: int
+    """Bytes of an element of the result; 0 where not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """A call `kernel[grid](arguments)`."""
+
+    kernel: TritonKernel
+    call: ast.Call
+    given: Mapping[str, ast.expr]
+    """Arguments by the parameter that they are given for."""
+
+
+class _Function:
+    """The calls and names of one function of the host."""
+
+    def __init__(self, function: ast.FunctionDef, kernels: Mapping[str, TritonKernel]) -> None:
+        self.nodes = [node for each in function.body for node in ast.walk(each)]
+        self.above = {
+            child: node for node in (function, *self.nodes) for child in ast.iter_child_nodes(node)
+        }
+        self.launches = [
+            held for node in self.nodes
+            if isinstance(node, ast.Call) and (held := _launch(node, kernels)) is not None
+        ]  # fmt: skip
+        self.uses: dict[str, list[ast.Name]] = {}
+        self.bound: dict[str, list[ast.expr | None]] = {}
+        """What is bound to each name; None where that is not plain."""
+        arguments = function.args
+        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            self.bound[each.arg] = [None]
+        for node in self.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.uses.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Name):
+                self.bound.setdefault(node.id, []).append(self._value(node))
+
+    def passes(self) -> Iterator[HostPass]:
+        """Yield the passes of all launches."""
+        for launch in self.launches:
+            for parameter, given in launch.given.items():
+                yield from self._before(launch, parameter, given)
+                if isinstance(given, ast.Name):
+                    yield from self._cleared(launch, parameter, given)
+                    yield from self._after(launch, parameter, given)
+
+    def _before(self, launch: _Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
+        """A copy of an input that kernels alone read."""
+        if not launch.kernel.only_loads(parameter):
+            return
+        made = given
+        if isinstance(given, ast.Name):
+            value = self._once(given.id)
+            if value is None or not self._loaded_alone(given.id):
+                return
+            made = value
+        held = _pass_of(made) if isinstance(made, ast.Call) else None
+        if held is None or held.source is None or held.how not in ("widened", "copied"):
+            return
+        if made is not given and not self._unchanged(held.source, made):
+            return
+        if not self._changed(held.source, launch):
+            yield self._pass(held, made, launch, parameter, False, held.source, 0)
+
+    def _cleared(self, launch: _Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
+        """A tensor that is filled, and first used where a kernel stores all of it."""
+        value = self._once(given.id)
+        held = _pass_of(value) if isinstance(value, ast.Call) else None
+        if held is None or held.how != "filled" or parameter not in launch.kernel.fills:
+            return
+        uses = [each for each in self.uses[given.id] if not self._of_shape(each)]
+        first = min(uses, key=lambda each: (each.lineno, each.col_offset))
+        often = sum(isinstance(e, ast.Name) and e.id == given.id for e in launch.given.values())
+        if first is given and often == 1:
+            yield self._pass(held, value, launch, parameter, False, given, 0)
+
+    def _after(self, launch: _Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
+        """A copy of a result that nothing else reads."""
+        value, kernel = self._once(given.id), launch.kernel
+        if not isinstance(value, ast.Call) or not kernel.only_stores(parameter):
+            return
+        if _called(value) not in (*_EMPTY, *_FILLED):
+            return
+        others = [
+            each for each in self.uses[given.id] if each is not given and not self._of_shape(each)
+        ]
+        if len(others) != 1:
+            return
+        call = self._around(others[0])
+        held = _pass_of(call) if call is not None else None
+        if call is None or held is None or held.source is not others[0] or held.how == "filled":
+            return
+        before = _element(value)
+        if held.how == "copied" or (before and held.after):
+            yield self._pass(held, call, launch, parameter, True, given, before)
+
+    def _pass(
+        self, held: _Pass, call: ast.expr | None, launch: _Launch, parameter: str, result: bool,
+        tensor: ast.expr, before: int,
+    ) -> HostPass:  # fmt: skip
+        assert call is not None
+        kernel = launch.kernel
+        accesses = {*kernel.loads.get(parameter, ()), *kernel.stores.get(parameter, ())}
+        how = held.how
+        if result and how in ("widened", "narrowed"):
+            how = "narrowed" if held.after < before else "widened"
+        return HostPass(
+            how, result, ast.unparse(call), _lines(call), ast.unparse(tensor), kernel.name,
+            parameter, tuple(sorted(accesses)), _lines(launch.call), before, held.after,
+        )  # fmt: skip
+
+    # -- names
+
+    def _value(self, target: ast.Name) -> ast.expr | None:
+        """What a statement binds to a name, where it is an assignment of one value, or of as many
+        as it has targets."""
+        above = self.above.get(target)
+        if isinstance(above, (ast.Assign, ast.AnnAssign)):
+            return above.value
+        outer = self.above.get(above) if isinstance(above, ast.Tuple) else None
+        if not isinstance(above, ast.Tuple) or not isinstance(outer, ast.Assign):
+            return None
+        values = outer.value.elts if isinstance(outer.value, ast.Tuple) else []
+        same = len(values) == len(above.elts)
+        return values[above.elts.index(target)] if same else None
+
+    def _once(self, name: str) -> ast.expr | None:
+        """The value of a name that is bound but once."""
+        values = self.bound.get(name, [])
+        return values[0] if len(values) == 1 else None
+
+    def _of_shape(self, use: ast.Name) -> bool:
+        """Whether a use of a name reads no element: `x.shape`, or `torch.empty_like(x)`."""
+        above = self.above.get(use)
+        if isinstance(above, ast.Attribute):
+            return above.attr in _OF_SHAPE
+        return isinstance(above, ast.Call) and _called(above) in _LIKE
+
+    @cached_property
+    def _loaded(self) -> set[ast.expr]:
+        """Arguments of kernels that only load from them."""
+        return {
+            argument
+            for launch in self.launches
+            for parameter, argument in launch.given.items()
+            if launch.kernel.only_loads(parameter)
+        }
+
+    def _loaded_alone(self, name: str, line: int = 0) -> bool:
+        """Whether all uses of a name, from a line on, are arguments of such kernels."""
+        later = [each for each in self.uses.get(name, ()) if each.lineno > line]
+        return all(each in self._loaded or self._of_shape(each) for each in later)
+
+    def _unchanged(self, source: ast.expr, made: ast.expr) -> bool:
+        """Whether nothing after a copy was made may change what it was made of."""
+        names = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
+        last = made.end_lineno or made.lineno
+        return all(self._loaded_alone(each, last) for each in names)
+
+    def _changed(self, source: ast.expr, launch: _Launch) -> bool:
+        """Whether a kernel may change what was copied for it, which it then needs a copy of."""
+        names = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
+        return any(
+            isinstance(each, ast.Name) and each.id in names
+            for parameter, argument in launch.given.items()
+            if parameter in {*launch.kernel.stores, *launch.kernel.added, *launch.kernel.unknown}
+            for each in ast.walk(argument)
+        )
+
+    def _around(self, use: ast.Name) -> ast.Call | None:
+        """The call that a use is the tensor of: `x.to(…)`, `torch.clone(x)`, `y.copy_(x)`."""
+        above = self.above.get(use)
+        if isinstance(above, ast.Attribute):
+            above = self.above.get(above)
+        return above if isinstance(above, ast.Call) else None
+
+
+def _launch(call: ast.Call, kernels: Mapping[str, TritonKernel]) -> _Launch | None:
+    """The launch of one of these kernels that a call is, if all of its arguments are told."""
+    if not isinstance(call.func, ast.Subscript):
+        return None
+    kernel = kernels.get(ast.unparse(call.func.value).rpartition(".")[2])
+    if kernel is None or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    if len(named) != len(call.keywords):
+        return None
+    return _Launch(kernel, call, {**dict(zip(kernel.parameters, call.args)), **named})
+
+
+def _lines(node: ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of the function that is called."""
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def _pass_of(call: ast.Call) -> _Pass | None:
+    """What a call does with a whole tensor, where it does nothing else."""
+    function, name = call.func, _called(call)
+    if not isinstance(function, ast.Attribute):
+        return None
+    of_torch = isinstance(function.value, ast.Name) and function.value.id == "torch"
+    if name in _FILLED:
+        return _Pass("filled", None, _element(call))
+    if name == "clone":
+        source = call.args[0] if of_torch and call.args else function.value
+        return _Pass("copied", source, 0)
+    if name == "copy_" and len(call.args) == 1:
+        return _Pass("copied", call.args[0], 0)
+    if of_torch:
+        return None
+    if name in _CASTS and not call.args:
+        return _cast(function.value, _WIDTHS[name])
+    if name in ("to", "type") and call.args[:1]:
+        words = [ast.unparse(each) for each in (*call.args, *(k.value for k in call.keywords))]
+        width = next((w for each in words if (w := _width(each))), 0)
+        return _cast(function.value, width) if width else None
+    if name == "to" and (dtype := _keyword(call, "dtype")) is not None:
+        width = _width(ast.unparse(dtype))
+        return _cast(function.value, width) if width else None
+    return None
+
+
+def _cast(source: ast.expr, width: int) -> _Pass:
+    """A cast to elements of so many bytes, of which four or more are taken to be wider ones."""
+    return _Pass("widened" if width >= 4 else "narrowed", source, width)
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def _width(text: str) -> int:
+    """Bytes of an element of a type, as `torch.bfloat16`; 0 for what is none."""
+    module, _, name = text.rpartition(".")
+    if module not in ("torch", "") or (not module and name not in _WIDTHS):
+        return 0
+    return 1 if name.startswith("float8") else _WIDTHS.get(name, 0)
+
+
+def _element(call: ast.Call) -> int:
+    """Bytes of an element of a new tensor; 0 where the text does not tell."""
+    dtype = _keyword(call, "dtype")
+    return _width(ast.unparse(dtype)) if dtype is not None else 0

@@ -1,0 +1,251 @@
+"""Triton kernels in the text of a program, and what each does with the tensors that it is given.
+
+In: the text of a file, as a profile keeps it.  Out: by kernel, the parameters whose tensors it
+loads from, stores to, adds to by atomics, or hands to code that is not read here; and those of
+which it stores each element that a bound lets it store, whatever is in memory.
+
+Addresses are followed through assignments: in `at = x + offset; tl.load(at)` the kernel loads from
+`x`. What was loaded is no address, but an address that is made with it depends on memory.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from tileprof.analyzer.program.calls import parsed
+
+_Access: TypeAlias = Literal["load", "store", "add"]
+_FOREIGN = ("inline_asm_elementwise", "extern_elementwise")
+_MODULES = ("tl", "triton", "language", "libdevice", "math", "core")
+"""Names before a function of Triton's, as in `tl.load`."""
+
+
+@dataclass(frozen=True, eq=False)
+class TritonKernel:
+    """A kernel with its parameters, and what it does with the tensors they stand for."""
+
+    name: str
+    parameters: tuple[str, ...]
+    loads: Mapping[str, tuple[int, ...]]
+    """Lines of the loads, by parameter."""
+    stores: Mapping[str, tuple[int, ...]]
+    added: frozenset[str]
+    """Parameters that atomic operations read and write."""
+    unknown: frozenset[str]
+    """Parameters that are given to functions which are not read here."""
+    fills: frozenset[str]
+    """Parameters that it only stores to, in each program and iteration, at addresses and below
+    bounds that nothing in memory decides."""
+
+    def only_loads(self, parameter: str) -> bool:
+        """Return whether it loads from a parameter's tensor and changes nothing there."""
+        others = {*self.stores, *self.added, *self.unknown}
+        return parameter in self.loads and parameter not in others
+
+    def only_stores(self, parameter: str) -> bool:
+        """Return whether it stores to a parameter's tensor and reads nothing there."""
+        others = {*self.loads, *self.added, *self.unknown}
+        return parameter in self.stores and parameter not in others
+
+
+@lru_cache(maxsize=64)
+def triton_kernels(text: str) -> tuple[TritonKernel, ...]:
+    """Return all kernels of a file; none where it is no Python."""
+    tree = parsed(text)
+    functions = [
+        node for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.FunctionDef) and is_kernel(node)
+    ]  # fmt: skip
+    return tuple(_Reader(each).kernel() for each in functions)
+
+
+def is_kernel(function: ast.FunctionDef) -> bool:
+    """Return whether a function is compiled by Triton, by its decorators."""
+    return any(
+        ast.unparse(each).partition("(")[0] in ("triton.jit", "jit")
+        for each in function.decorator_list
+    )
+
+
+class _Reader:
+    """Follows the names of one kernel's body, in which order does not matter."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self.function = function
+        arguments = function.args
+        self.parameters = tuple(
+            each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        )
+        self.nodes = [node for each in function.body for node in ast.walk(each)]
+        self.above = {
+            child: node
+            for node in (function, *self.nodes)
+            for child in ast.iter_child_nodes(node)
+        }  # fmt: skip
+        self.made: dict[str, list[ast.expr]] = {}
+        """What is assigned to each name."""
+        for node in self.nodes:
+            for target, value in _assigned(node):
+                self.made.setdefault(target, []).append(value)
+        self.roots = self._followed(addresses=True)
+        """Parameters that the value of a name is made of, loaded values left out."""
+        self.from_memory = {name for name, held in self._followed(False).items() if "" in held}
+        """Names whose values depend on what is in memory."""
+
+    def kernel(self) -> TritonKernel:
+        held: dict[_Access, dict[str, list[int]]] = {"load": {}, "store": {}, "add": {}}
+        unknown, partly = set[str](), set[str]()
+        for node in self.nodes:
+            if not isinstance(node, ast.Call):
+                continue
+            if (found := self._accessed(node)) is None:
+                if _leaves(node):
+                    unknown |= _made_of(node, self.roots)
+                continue
+            kind, names = found
+            for name in names:
+                held[kind].setdefault(name, []).append(node.lineno)
+            if kind == "store" and not self._everywhere(node):
+                partly |= names
+        loads, stores, added = (
+            {name: tuple(sorted(lines)) for name, lines in held[kind].items()} for kind in held
+        )
+        fills = set(stores) - set(loads) - set(added) - unknown - partly
+        return TritonKernel(
+            self.function.name, self.parameters, loads, stores, frozenset(added),
+            frozenset(unknown), frozenset() if self._leaves_early() else frozenset(fills),
+        )  # fmt: skip
+
+    def _accessed(self, call: ast.Call) -> tuple[_Access, frozenset[str]] | None:
+        """What a call does with memory, and the parameters whose tensors it may be."""
+        if (kind := _kind(call)) is None or not isinstance(call.func, ast.Attribute):
+            return None
+        place = call.func.value
+        if isinstance(place, ast.Name) and place.id in _MODULES:
+            if not call.args:
+                return None
+            place = call.args[0]
+        return kind, frozenset(_made_of(place, self.roots))
+
+    def _everywhere(self, call: ast.Call) -> bool:
+        """Whether a store runs in each iteration of all loops around it, at addresses and below
+        bounds that do not depend on memory."""
+        node: ast.AST = call
+        while (above := self.above.get(node)) is not None and above is not self.function:
+            if isinstance(above, (ast.If, ast.IfExp, ast.While, ast.Try)):
+                return False
+            if isinstance(above, ast.For) and self._depends(above.iter):
+                return False
+            node = above
+        assert isinstance(call.func, ast.Attribute)
+        plain = isinstance(call.func.value, ast.Name) and call.func.value.id in _MODULES
+        places = [call.args[0]] if plain else [call.func.value, *call.args[:1]]
+        if any(self._depends(each) for each in places):
+            return False
+        masks = [each.value for each in call.keywords if each.arg == "mask"]
+        masks += call.args[2:3] if plain else []
+        return all(self._bounds(each) for each in masks)
+
+    def _bounds(self, mask: ast.expr, depth: int = 0) -> bool:
+        """Whether a mask only says that indices are below bounds."""
+        if depth > 8 or self._depends(mask):
+            return False
+        if isinstance(mask, ast.Name):
+            values = self.made.get(mask.id, [])
+            return bool(values) and all(self._bounds(each, depth + 1) for each in values)
+        if isinstance(mask, ast.Subscript):
+            return self._bounds(mask.value, depth + 1)
+        if isinstance(mask, ast.BinOp) and isinstance(mask.op, ast.BitAnd):
+            return all(self._bounds(each, depth + 1) for each in (mask.left, mask.right))
+        return isinstance(mask, ast.Compare) and all(isinstance(op, ast.Lt) for op in mask.ops)
+
+    def _leaves_early(self) -> bool:
+        """Whether some programs may return before the end."""
+        return any(
+            isinstance(node, ast.Return) and self.above.get(node) is not self.function
+            for node in self.nodes
+        )
+
+    # -- names
+
+    def _followed(self, addresses: bool) -> dict[str, set[str]]:
+        """By name, the parameters that its value is made of; "" stands for what is in memory."""
+        roots = {name: {name} for name in self.parameters}
+        changed = True
+        while changed:
+            changed = False
+            for name, values in self.made.items():
+                held = roots.setdefault(name, set())
+                found = set[str]().union(*(_made_of(each, roots, addresses) for each in values))
+                changed |= not found <= held
+                held |= found
+        return roots
+
+    def _depends(self, node: ast.AST) -> bool:
+        """Whether an expression depends on what is in memory."""
+        return any(
+            (isinstance(each, ast.Call) and _kind(each) is not None)
+            or (isinstance(each, ast.Name) and each.id in self.from_memory)
+            for each in ast.walk(node)
+        )
+
+
+def _made_of(node: ast.AST, roots: Mapping[str, set[str]], addresses: bool = True) -> set[str]:
+    """Parameters that an expression is made of; of a load nothing, or "" without `addresses`."""
+    if isinstance(node, ast.Call) and _kind(node) is not None:
+        return set() if addresses else {""}
+    if isinstance(node, ast.Name):
+        return roots.get(node.id, set())
+    return set[str]().union(
+        *(_made_of(each, roots, addresses) for each in ast.iter_child_nodes(node))
+    )
+
+
+def _kind(call: ast.Call) -> _Access | None:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name.startswith("atomic_"):
+        return "add"
+    if name in ("load", "gather"):
+        # `tl.gather` is an exchange between threads, `descriptor.gather` a load.
+        of_triton = isinstance(call.func, ast.Attribute) and (
+            isinstance(call.func.value, ast.Name) and call.func.value.id in _MODULES
+        )
+        return "load" if name == "load" or not of_triton else None
+    return "store" if name in ("store", "scatter") else None
+
+
+def _leaves(call: ast.Call) -> bool:
+    """Whether a call hands its arguments to code that is not Triton's."""
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id not in ("range", "min", "max", "abs", "len", "print", "float", "int")
+    if not isinstance(function, ast.Attribute):
+        return True
+    of_module = isinstance(function.value, ast.Name) and function.value.id not in _MODULES
+    # A method of a value has other values for arguments; only a module's function takes pointers.
+    return function.attr in _FOREIGN or (of_module and bool(call.args))
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield names with what a statement assigns to them."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.Assign):
+        pairs = [(target, node.value) for target in node.targets]
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
+        pairs = [(node.target, node.value)] if node.value is not None else []
+    elif isinstance(node, ast.For):
+        pairs = [(node.target, node.iter)]
+    for target, value in pairs:
+        targets, values = (
+            each.elts if isinstance(each, ast.Tuple) else [each] for each in (target, value)
+        )
+        if len(targets) == len(values):
+            for one, of in zip(targets, values):
+                yield from ((each.id, of) for each in ast.walk(one) if isinstance(each, ast.Name))
+        else:
+            names = (each for each in ast.walk(target) if isinstance(each, ast.Name))
+            yield from ((each.id, value) for each in names)

@@ -1,0 +1,373 @@
+"""Passes over a whole tensor before or after a kernel that could do without: casts, copies, fills.
+
+Static: the program's text (`program/host_passes`): a call whose result one Triton kernel alone
+reads, or that alone reads what one kernel wrote. Dynamic: the time of the kernels and copies of
+that call, by the user's line. Where a recording has no lines, the only kernels of that kind in the
+scope of the launch that ran as often as the launch did, if the text has no other call of the kind.
+Where no text has any, such a copy, or a fill before a kernel without atomics, is told with the
+condition that nobody else needs it.
+
+    time that goes = the pass's + the bytes by which the kernel's elements become narrower / roof
+
+Elements follow from the grid of PyTorch's elementwise kernels. A kernel that moves fewer bytes than
+the pass fills does not store all of the tensor, so the fill stays.
+
+Transposing copies (`.contiguous()`) are left to `layout-copies`: without them the kernel reads in
+another order, which may cost as much.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.contexts import DEPENDENT, Contexts, Mask
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.findings import Evidence, Place, duration, percent
+from tileprof.analyzer.kernel.global_memory import ATOMICS
+from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
+from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
+from tileprof.analyzer.program.triton_kernels import TritonKernel, triton_kernels
+from tileprof.analyzer.rules.numbers.memory import (
+    NEEDLESS_PASS_EACH,
+    NEEDLESS_PASS_GOES,
+    NEEDLESS_PASS_NARROW,
+    NEEDLESS_PASS_NARROWER,
+    NEEDLESS_PASS_THREADS,
+)
+from tileprof.errors import Location
+
+_CASTS: tuple[How, ...] = ("widened", "narrowed")
+_CAST = re.compile(r"(direct|float16|bfloat16|float8\w*)_copy_kernel")
+_NAMES: dict[How, tuple[str, re.Pattern[str]]] = {
+    "widened": ("", _CAST),
+    "narrowed": ("", _CAST),
+    "copied": ("memcpy", re.compile(r"^DtoD|direct_copy_kernel")),
+    "filled": ("memset", re.compile(r"FillFunctor")),
+}
+"""Kind of node, and names of kernels and copies, that do a pass."""
+_VECTORIZED = "vectorized_elementwise_kernel"
+_ELEMENTWISE = "elementwise_kernel"
+_TITLES: dict[How, str] = {
+    "widened": "{call} is a pass over all of {tensor} for {kernel} alone",
+    "narrowed": "{call} is a pass over all that {kernel} wrote",
+    "copied": "{call} is a copy for {kernel} alone",
+    "filled": "{call} fills what {kernel} then overwrites",
+}
+_COPIED_AFTER = "{call} copies what {kernel} wrote, which nothing else reads"
+_WAYS: dict[How, str] = {
+    "widened": "Give the kernel {tensor} in its own type, and convert where it is loaded"
+    " ({accesses}): `tl.load({parameter} + …).to(…)` converts in registers.",
+    "narrowed": "Make {tensor} in the type that is wanted in the end: `tl.store` converts to the"
+    " type of its pointer ({accesses}).",
+    "copied": "Give the kernel {tensor} itself: it only loads from it ({accesses}).",
+    "filled": "Use torch.empty in its place: the kernel stores each element ({accesses}), and reads"
+    " none. Keep it if the grid leaves a part of {tensor} out.",
+}
+_INTO = (
+    "Let the kernel store where the result is wanted ({accesses}), or return {tensor} itself:"
+    " nothing else uses it."
+)
+_WIDENED_AFTER = (
+    "Make {tensor} in the type that is wanted in the end: the kernel stores it ({accesses}) in less"
+    " time than another pass takes."
+)
+_UNREAD: dict[How, tuple[str, str]] = {
+    "copied": (
+        "a tensor is copied for each launch of {kernel}",
+        "If the copy is for {kernel}, which only reads it, give it the tensor itself; if it is of"
+        " what {kernel} wrote, let it store where the result is wanted. It has to stay where either"
+        " of the two is changed later.",
+    ),
+    "filled": (
+        "a tensor is filled for each launch of {kernel}, which has no atomics",
+        "If {kernel} stores all of that tensor, make it with torch.empty. The fill has to stay"
+        " where some elements are not stored, or are read before.",
+    ),
+}
+"""Titles and advice where no text tells whose pass it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A pass of the text with its nodes in the tree."""
+
+    of: HostPass
+    file: str
+    nodes: list[int]
+    """Kernels and copies that do it."""
+    kernels: list[int]
+    """Nodes of the kernel that reads or wrote the tensor."""
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """Each pass with enough of the time."""
+    tree = Contexts(program)
+    if not tree.time.any():
+        return
+    cases = {node: case for case in program.kernels for node in case.nodes}
+    for each in _seen(tree):
+        time = float(tree.time[each.nodes].sum())
+        case = cases.get(each.kernels[0])
+        if case is not None and tree.share(time) >= COLD and _stored(tree, each):
+            yield _draft(tree, each, case, time)
+    yield from _unread(tree, cases)
+
+
+def needless(tree: Contexts) -> Mask:
+    """Return the kernels and copies that do such passes."""
+    return tree.of([node for each in _seen(tree) for node in each.nodes])
+
+
+# -- from the text to the tree
+
+
+def _seen(tree: Contexts) -> Iterator[_Seen]:
+    sources = tree.profile.tables.sources
+    kernels = _kernels(sources.values())
+    for file, text in sources.items() if kernels else ():
+        for each in host_passes(text, kernels):
+            works = np.flatnonzero(
+                tree.kind("kernel") & (tree.time > 0) & _named(tree, each.kernel)
+            ).tolist()
+            passes = np.flatnonzero(_does(tree, each.how)).tolist()
+            nodes = [node for node in passes if _is_at(tree, node, file, each.lines)]
+            if nodes:
+                works = [node for node in works if _is_at(tree, node, file, each.launch)]
+            elif not _fits(tree, each, text, passes, works):
+                continue
+            else:
+                nodes = passes
+            if nodes and works:
+                yield _Seen(each, file, nodes, works)
+
+
+def _kernels(texts: object) -> tuple[TritonKernel, ...]:
+    """Kernels of all files whose name no other one has."""
+    found: dict[str, list[TritonKernel]] = {}
+    for text in texts:  # type: ignore[attr-defined]
+        for each in triton_kernels(text):
+            found.setdefault(each.name, []).append(each)
+    return tuple(held[0] for held in found.values() if len(held) == 1)
+
+
+def _named(tree: Contexts, name: str) -> Mask:
+    return tree.where(lambda symbol: symbol.kind == "kernel" and symbol.name == name)
+
+
+def _does(tree: Contexts, how: How) -> Mask:
+    """Kernels and copies that may do a pass of this kind, by their names."""
+    kind, pattern = _NAMES[how]
+    named = tree.where(
+        lambda symbol: (
+            symbol.kind in ("kernel", kind)
+            and (symbol.kind == "memset" or bool(pattern.search(symbol.name)))
+        )
+    )
+    return named & (tree.time > 0) & ~tree.compiling
+
+
+def _line(tree: Contexts, node: int) -> Location | None:
+    """The user's line that led to a node; None where no line was recorded."""
+    at = int(tree.lines[node])
+    return tree.profile.locations[at] if at >= 0 and tree.profile.kinds[at] == "frame" else None
+
+
+def _is_at(tree: Contexts, node: int, file: str, lines: range) -> bool:
+    place = _line(tree, node)
+    return place is not None and place.file == file and place.line in lines
+
+
+def _fits(
+    tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int]
+) -> bool:  # fmt: skip
+    """Whether, in a recording without lines, one node must be a pass and one its kernel."""
+    written, alike = passes_written(text), _CASTS if each.how in _CASTS else (each.how,)
+    if len(works) != 1 or len(passes) != 1 or sum(written.get(how, 0) for how in alike) != 1:
+        return False
+    return _beside(tree, passes[0], works[0])
+
+
+def _beside(tree: Contexts, node: int, work: int) -> bool:
+    """Whether two nodes without lines are in the same scope, and ran equally often."""
+    same = tree.count[node] == tree.count[work] and tree.scopes[node] == tree.scopes[work]
+    return bool(same) and _line(tree, node) is None and _line(tree, work) is None
+
+
+# -- what it costs
+
+
+def _elements(tree: Contexts, node: int, most: float) -> float:
+    """Elements that an elementwise kernel of PyTorch computes in all launches, by its grid; no more
+    than `most`, and 0 where its name does not tell."""
+    name, blocks = tree.profile.names[node], float(tree.own("blocks")[node])
+    if _ELEMENTWISE not in name:
+        return 0.0
+    for each in NEEDLESS_PASS_EACH if _VECTORIZED in name else NEEDLESS_PASS_EACH[1:]:
+        count = blocks * NEEDLESS_PASS_THREADS * each * tree.part_in_steps(node)
+        if count <= most:
+            return count
+    return 0.0
+
+
+def _stored(tree: Contexts, each: _Seen) -> bool:
+    """Whether a kernel may store all that is filled before it, as far as its bytes tell."""
+    known = float(tree.bytes[each.kernels].sum())
+    if each.of.how != "filled" or not known:
+        return True
+    least = sum(
+        float(tree.own("bytes")[node]) or _least_bytes(tree, node, each.of) for node in each.nodes
+    )
+    return known >= 0.9 * least
+
+
+def _least_bytes(tree: Contexts, node: int, of: HostPass) -> float:
+    per_block = NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
+    return float(tree.own("blocks")[node]) * per_block * max(of.after, 1)
+
+
+def _draft(tree: Contexts, each: _Seen, case: KernelCase, time: float) -> Draft:
+    of, peak = each.of, case.roofs.memory_peak
+    narrower = _narrower(tree, each, peak.value if peak else 0.0, time)
+    beside = narrower / peak.value * 1e9 if peak else 0.0
+    goes = zip(NEEDLESS_PASS_GOES, NEEDLESS_PASS_NARROWER)
+    low, mid, high = (part * time + other * beside for part, other in goes)
+    if beside < 0:  # the kernel then stores wider elements than before
+        low, high = low + 2 * beside, high - 0.5 * beside
+    between = _between(tree, each.nodes)
+    mid, high = mid + between, high + 3 * between
+    high = min(high, time + LONGEST_SAVING * float(tree.time[each.kernels].sum()))
+    words = {
+        "call": of.call, "tensor": of.tensor, "kernel": of.kernel, "parameter": of.parameter,
+        "accesses": _lines(of.accesses),
+    }  # fmt: skip
+    title, way = _TITLES[of.how], _WAYS[of.how]
+    if of.result:
+        title = _COPIED_AFTER if of.how == "copied" else _TITLES["narrowed"]
+        way = {"copied": _INTO, "widened": _WIDENED_AFTER}.get(of.how, way)
+    return Draft(
+        "suggestion", title.format(**words), _place(tree, each),
+        tuple(_evidence(tree, each, time, narrower)), way.format(**words), "",
+        tree.saving(max(low, 0.0), mid, high, between, between),
+        confidence="high" if of.how == "copied" else "medium",
+        nodes=(*each.nodes, *(each.kernels if beside > 0 else ())),
+        gaps=tree.ended_by(each.nodes, DEPENDENT),
+        launches_go=beside <= 0,
+    )  # fmt: skip
+
+
+def _between(tree: Contexts, nodes: list[int]) -> float:
+    """Gaps between dependent work that go with the launches of a pass, ns."""
+    work = tree.kind("kernel", "memcpy", "memset") & (tree.time > 0)
+    return float(tree.gaps_before(work, DEPENDENT)[nodes].sum())
+
+
+def _narrower(tree: Contexts, each: _Seen, rate: float, time: float) -> float:
+    """Bytes that the kernel moves less where the pass is left out, in all launches."""
+    of = each.of
+    if of.how not in _CASTS or not rate:
+        return 0.0
+    before = of.before or max(1, of.after // 4 * NEEDLESS_PASS_NARROW)
+    most = rate * time / 1e9 / (before + of.after)
+    if known := float(tree.bytes[each.kernels].sum()):
+        most = min(most, known / (before if of.result else of.after))
+    count = sum(_elements(tree, node, 1.05 * most) for node in each.nodes)
+    return count * ((before - of.after) if of.result else (of.after - before))
+
+
+# -- without a text
+
+
+def _unread(tree: Contexts, cases: Mapping[int, KernelCase]) -> Iterator[Draft]:
+    """Copies and fills that come once with each launch of a kernel, by calls that no text has."""
+    texts = tree.profile.tables.sources.values()
+    for how in _UNREAD:
+        nodes = np.flatnonzero(_does(tree, how)).tolist()
+        if len(nodes) != 1 or any(passes_written(text).get(how) for text in texts):
+            continue
+        (node,) = nodes
+        kernels = np.flatnonzero(tree.kind("kernel") & (tree.time > 0)).tolist()
+        works = [each for each in kernels if each != node and _beside(tree, node, each)]
+        case = cases.get(works[0]) if len(works) == 1 else None
+        if case is None:
+            continue
+        time = float(tree.time[node])
+        if tree.share(time) >= COLD and _may_go_without(tree, how, node, case):
+            yield _unread_draft(tree, how, node, case, time)
+
+
+def _may_go_without(tree: Contexts, how: How, node: int, case: KernelCase) -> bool:
+    """Whether a kernel of the program's own may use what is copied, or overwrite what is filled."""
+    if not case.name.isidentifier() or case.ir:
+        return False
+    known = case.total("bytes") * tree.part_in_steps(case.nodes[0])
+    if how == "copied":
+        return known >= 0.9 * float(tree.own("bytes")[node])
+    code = case.code
+    if code is None or any(each.name in ATOMICS for each in code.instructions):
+        return False
+    per_block = NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
+    return known >= 0.9 * float(tree.own("bytes")[node] or tree.own("blocks")[node] * per_block)
+
+
+def _unread_draft(
+    tree: Contexts, how: How, node: int, case: KernelCase, time: float
+) -> Draft:  # fmt: skip
+    title, way = _UNREAD[how]
+    between = _between(tree, [node])
+    count = float(tree.count[node])
+    moved = float(tree.own("bytes")[node]) / count
+    size = f", {moved / 1e6:,.3g} MB" if moved >= 1e6 else ""
+    text = f"it takes {duration(time / count)}{size}, {percent(tree.share(time))} of {tree.whose}"
+    often = Evidence("activities", f"both ran {count:,.0f} times, and no other kernel as often")
+    held = tree.place(node)
+    line = case.place().location
+    return Draft(
+        "suggestion", title.format(kernel=case.name), Place(case.name, held.path, held.op, line),
+        (often, Evidence("activities", text)), way.format(kernel=case.name), "",
+        tree.saving(
+            0.0, time + between, NEEDLESS_PASS_GOES[-1] * time + 3 * between, between, between
+        ),
+        confidence="low", nodes=(node,), gaps=tree.ended_by([node], DEPENDENT), launches_go=True,
+    )  # fmt: skip
+
+
+# -- words
+
+
+def _lines(lines: tuple[int, ...]) -> str:
+    named = ", ".join(str(each) for each in lines[:3])
+    return f"line{'s' * (len(lines) > 1)} {named}{', …' * (len(lines) > 3)}"
+
+
+def _place(tree: Contexts, each: _Seen) -> Place:
+    node = max(each.nodes, key=lambda node: float(tree.time[node]))
+    held = tree.place(node)
+    place = _line(tree, node) or Location(each.file, each.of.lines[0])
+    return Place(each.of.kernel, held.path, held.op, place)
+
+
+def _evidence(tree: Contexts, each: _Seen, time: float, narrower: float) -> Iterator[Evidence]:
+    of, launches = each.of, float(tree.count[each.nodes].sum())
+    kernel = f"{of.kernel} (line {of.launch[0]})"
+    if of.how == "filled":
+        told = f"{kernel} is the first that uses {of.tensor}: it stores it and loads nothing of it"
+    elif of.result:
+        told = f"{kernel} stores {of.tensor}, and nothing else reads it"
+    else:
+        told = f"nothing else than {kernel} reads it"
+    yield Evidence("static", told)
+    moved = float(tree.own("bytes")[each.nodes].sum()) / launches if launches else 0.0
+    size = f", {moved / 1e9:,.3g} GB" if moved >= 1e7 else ""
+    took = f"{duration(time / launches)} a call{size}, {percent(tree.share(time))} of {tree.whose}"
+    yield Evidence("activities", f"the pass takes {took}")
+    if narrower > 0:
+        less = narrower / float(tree.count[each.kernels].sum())
+        yield Evidence("activities", f"{of.kernel} then moves {less / 1e9:,.3g} GB less a launch")
+
+
+RULE = ProgramRule("needless-pass", find)
