@@ -58,6 +58,7 @@ def made(profile: Profile, *claims: Claim) -> Account:
 def parts(held: Account) -> float:
     """The sum of all parts, which is the whole time."""
     causes = sum(each.time for each in held.causes)
+    causes += sum(time for _, time in held.shortfalls)
     rest = held.unexplained + held.copies + held.communication + held.waiting
     return held.floor + causes + rest
 
