@@ -37,8 +37,10 @@ def kernel(
     step.builder.declare(Metric("op_bytes", "B"))
     step.builder.declare(Metric("blocks", "1"))
     work = 20 * floor * 1e-9
-    own = {"flops": work * 400e12, "op_bytes": 1.0} if flops else {"op_bytes": work * RATE}
-    at = step.op(step.frame(step.top, "forward", 10), op, backward=backward, **own)
+    own: dict[str, float] = (
+        {"flops": work * 400e12, "op_bytes": 1.0} if flops else {"op_bytes": work * RATE}
+    )
+    at = step.op(step.frame(step.top, "forward", 10), op, 20, backward, **own)
     node = step.launch(at, name, 20 * each, backward=backward)
     step.builder.add(node, "blocks", 20 * blocks)
     profile = step.profile(PEAKS)
@@ -151,5 +153,5 @@ def test_known_limits_are_evidence_of_a_kernel_far_from_its_floor() -> None:
     texts = [each.text for each in found.evidence]
     assert texts[0].endswith("90.0 % of the devices' time is beyond that")
     assert texts[1] == (
-        "known limits: grids that do not fill the device 1 ms; 0.8 ms has no known cause"
+        "known limits: grids that do not fill the device 1 ms; 800 µs has no known cause"
     )

@@ -59,9 +59,12 @@ def parts_of(account: Account) -> tuple[Part, ...]:
 
 
 def _limits(account: Account) -> str:
-    whole = sum(time for _, time in account.shortfalls)
-    named = [(SHORTFALLS[cause], time) for cause, time in account.shortfalls[:_REASONS]]
-    return ", ".join(f"{name} {format_percent(t / whole)} %" for name, t in named if t > 0)
+    """The longest known limits, with their shares of all time."""
+    return ", ".join(
+        f"{SHORTFALLS[cause]} {format_percent(time / account.time)} %"
+        for cause, time in account.shortfalls[:_REASONS]
+        if time > _LEAST * account.time
+    )
 
 
 def account_text(account: Account) -> Iterator[str]:
