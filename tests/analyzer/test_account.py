@@ -58,6 +58,7 @@ def made(profile: Profile, *claims: Claim) -> Account:
 def parts(held: Account) -> float:
     """The sum of all parts, which is the whole time."""
     causes = sum(each.time for each in held.causes)
+    causes += sum(time for _, time in held.shortfalls)
     rest = held.unexplained + held.copies + held.communication + held.waiting
     return held.floor + causes + rest
 
@@ -210,7 +211,8 @@ def test_recordings_add_up(name: str) -> None:
     assert all(each >= 0 for each in everything)
     assert 0 <= held.explained <= 1
     for each in held.kernels:
-        assert each.floor + each.named + each.unexplained == pytest.approx(each.time)
+        known = each.named + sum(each.shortfalls.values())
+        assert each.floor + known + each.unexplained == pytest.approx(each.time)
 
 
 @pytest.mark.parametrize(

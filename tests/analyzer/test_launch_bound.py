@@ -25,7 +25,7 @@ def late(idle: float = 30, waited: float = 0, worked: float = 70) -> Step:
 
 def test_the_host_is_the_limit() -> None:
     """30 of 100 ms are gaps, none of them between kernels in time; recording makes 33 % of them, so
-    that likely 90.1 ms become 70. The gain is the power 1.25 of that likely, 1.5 at most."""
+    that likely 90.1 ms become 70, and 100 at most."""
     finding = only(late().profile(), "launch-bound")
     assert finding.severity == "suggestion"
     assert finding.title == "GPU idle: kernels below train_gpt.py:71 are launched too late"
@@ -33,10 +33,32 @@ def test_the_host_is_the_limit() -> None:
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx(
-        (1 / (1 - 20.1 / 90.1 / 2), (90.1 / 70) ** 1.25, (90.1 / 70) ** 1.5)
+        (1 / (1 - 20.1 / 90.1 / 2), 90.1 / 70, 100 / 70)
+    )
+    assert finding.evidence[3].text == (
+        "devices work for 70.0 % of the time in steps, 0.0 % in launches that are short or do not"
+        " fill them; the likely gain is that of 5 times the work per launch"
     )
     recording = finding.evidence[2].text
     assert recording.endswith("the gaps before late launches likely take 33 % less time")
+
+
+def test_more_work_per_launch_is_all_that_a_small_device_time_gains() -> None:
+    """The device works for 2 of 100 ms: its host's time serves five steps likely, ten at most."""
+    gain = only(late(idle=98, worked=2).profile(), "launch-bound").program_gain
+    assert gain is not None
+    assert (gain.mid, gain.high) == pytest.approx((5, 10))
+
+
+def test_time_of_launches_that_are_too_small_serves_several_steps() -> None:
+    """Of 70 ms, 20 are those of 20,000 kernels that take 1 µs, as launching does, for all steps of
+    a batch that is five or ten times as large."""
+    step = late(worked=50)
+    small = step.op(step.top, "aten::fill_", 400_000)
+    step.launch(small, "fill_kernel", 20 * MS, 400_000)
+    gain = only(step.profile(), "launch-bound").program_gain
+    assert gain is not None
+    assert (gain.mid, gain.high) == pytest.approx((90.1 / (50 + 20 / 5), 100 / (50 + 20 / 10)))
 
 
 def test_steps_that_were_not_recorded_say_what_recording_adds() -> None:
@@ -44,7 +66,7 @@ def test_steps_that_were_not_recorded_say_what_recording_adds() -> None:
     times = StepTimes(5, 20, {"cpu_time": (50e6, 1e6)}, skipped=40e6)
     finding = only(late().profile(provenance=times.provenance()), "launch-bound")
     assert finding.program_gain is not None
-    assert finding.program_gain.mid == pytest.approx((94 / 70) ** 1.25)
+    assert finding.program_gain.mid == pytest.approx(94 / 70)
     told = "the host takes 50 ms for a recorded step, 40 ms for others, whose gaps are shorter"
     assert finding.evidence[2].text == told
 
@@ -90,16 +112,16 @@ def test_gaps_all_over_the_program() -> None:
     assert finding.title == "GPU idle: kernels are launched too late"
 
 
-def test_a_graph_leaves_the_measured_gap() -> None:
-    """1 µs of each of 1,000 launches a step, of the device or of dependent work."""
+def test_launches_in_time_leave_the_measured_gap() -> None:
+    """1 µs of each of 1,000 launches, of the device or of dependent work, for five or ten steps."""
     gains = [only(late().profile({"launch_gap": 1000.0}), "launch-bound").program_gain]
     step = late()
     step.idle(step.op(step.top, "aten::mul"), DEPENDENT, 1000.0, 1)
     gains.append(only(step.profile(), "launch-bound").program_gain)
     for gain in gains:
         assert gain is not None
-        assert gain.mid == pytest.approx((90.43 / 71) ** 1.25, rel=1e-4)
-        assert gain.high == pytest.approx((90.43 / 71) ** 1.5, rel=1e-4)
+        assert gain.mid == pytest.approx(90.43 / 70.2, rel=1e-4)
+        assert gain.high == pytest.approx(100 / 70.1, rel=1e-4)
 
 
 def test_a_host_that_is_ahead_is_not_the_limit() -> None:

@@ -37,13 +37,14 @@ def test_parts_causes_and_kernels_add_up(make: Any) -> None:
     held = account_on(make())
     parts = {kind: time for kind, _, _, time in held["parts"]}
     assert list(parts) == [
-        "floor", "causes", "unexplained", "copies", "communication", "waiting",
+        "floor", "causes", "shortfalls", "unexplained", "copies", "communication", "waiting",
     ]  # fmt: skip
     assert held["time"] > 0
     assert sum(parts.values()) == pytest.approx(held["time"])
     assert sum(time for time, _ in held["causes"]) == pytest.approx(parts["causes"])
     columns = held["kernels"]
-    for time, floor, *rest in zip(*(columns[n] for n in ("time", "floor", "named", "unexplained"))):
+    names = ("time", "floor", "named", "shortfalls", "unexplained")
+    for time, floor, *rest in zip(*(columns[each] for each in names)):
         assert (floor or 0) + sum(rest) == pytest.approx(time)
     assert sum(floor or 0 for floor in columns["floor"]) == pytest.approx(parts["floor"])
     assert sum(columns["unexplained"]) == pytest.approx(parts["unexplained"])
@@ -69,7 +70,8 @@ def test_numbers_of_two_kernels() -> None:
     assert held["time"] == 1_500_000
     assert held["kernels"] == {
         "kernel": [0, 1], "time": [1_000_000, 500_000], "floor": [500_000, 300_000],
-        "named": [0, 0], "unexplained": [500_000, 200_000], "limit": ["arithmetic", "memory"],
+        "named": [0, 0], "shortfalls": [0, 0], "unexplained": [500_000, 200_000],
+        "limit": ["arithmetic", "memory"],
     }  # fmt: skip
     assert held["headline"] == ["By its floors the program could be 1.9× as fast at most."]
     assert held["idle"] == held["causes"] == held["notes"] == []

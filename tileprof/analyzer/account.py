@@ -6,15 +6,16 @@ add up to the devices' time in steps, each nanosecond once.
 A kernel's time is its floor and what is beyond. Findings take their likely savings in order of use,
 each from the kernels that it is about: first of what is beyond the floor, then of the floor itself,
 where work goes away (fusion) or becomes cheaper (another precision); gaps that a finding closes
-come out of the idle time. What another finding has taken is not there to be taken again. What is
-left beyond floors is unexplained.
+come out of the idle time. What another finding has taken is not there to be taken again. Of what
+is left beyond floors, a part has a typed cause without a suggestion (`shortfalls`), such as grids
+that do not fill the device. The rest is unexplained.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ from tileprof.analyzer.contexts import ONLY_COPIES, Column, Contexts, Mask
 from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.floors import Floors, Limit
 from tileprof.analyzer.numbers.reports import ACCOUNT_FIRST
+from tileprof.analyzer.shortfalls import Shortfall, Shortfalls
 from tileprof.analyzer.together import Claim, together
 
 _COMMUNICATION = re.compile(r"nccl", re.IGNORECASE)
@@ -45,7 +47,10 @@ class Named:
 
 @dataclass(frozen=True)
 class KernelAccount:
-    """The time of one kernel in steps, ns: `time` = `floor` + `named` + `unexplained`."""
+    """The time of one kernel in steps, ns.
+
+    `time` = `floor` + `named` + `unexplained` + the sum of `shortfalls`.
+    """
 
     case: KernelCase
     time: float
@@ -56,6 +61,8 @@ class KernelAccount:
     named: float
     """Time that suggestions take, of the work itself too."""
     unexplained: float
+    shortfalls: Mapping[Shortfall, float]
+    """Time beyond the floor by typed cause, of which no suggestion takes it away."""
     lacks_roofs: bool = False
     """Whether its work is known and only its device's roofs are missing."""
 
@@ -69,7 +76,8 @@ class KernelAccount:
 class Account:
     """The time of all devices in a program's steps, ns.
 
-    `time` = `floor` + `causes` + `unexplained` + `copies` + `communication` + `waiting`.
+    `time` = `floor` + `causes` + `shortfalls` + `unexplained` + `copies` + `communication` +
+    `waiting`.
     """
 
     time: float
@@ -80,6 +88,8 @@ class Account:
     floor: float
     causes: tuple[Named, ...]
     """Suggestions, the most useful first."""
+    shortfalls: tuple[tuple[Shortfall, float], ...]
+    """Time beyond floors that has a typed cause and no suggestion, the longest first."""
     unexplained: float
     unknown: float
     """Part of `unexplained`: that of kernels whose work, or whose device, is not known."""
@@ -134,6 +144,9 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
     taken = [(each, left.take(each, tree.unrecorded_time)) for each in claims]
     causes = tuple(cause for _, cause in taken)
     first = [each for each, cause in taken if cause.gained > 0][:ACCOUNT_FIRST]
+    shortfalls = {
+        cause: left.part(column) for cause, column in Shortfalls(tree, floors).by_cause.items()
+    }
     unknown = [node for node, limit in floors.limits.items() if not limit]
     return Account(
         time=tree.steps.time,
@@ -141,13 +154,19 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         busy=float(time.sum()),
         floor=float(left.floor.sum()),
         causes=causes,
+        shortfalls=tuple(
+            sorted(
+                ((each, float(part.sum())) for each, part in shortfalls.items()),
+                key=lambda item: -item[1],
+            )
+        ),
         unexplained=float(left.beyond.sum()),
         unknown=float(left.beyond[unknown].sum()),
         copies=float(left.copies.sum()),
         communication=float(time[talks].sum()),
         waiting=float(left.idle.sum()),
         idle=idle,
-        kernels=tuple(_by_kernel(tree, floors, left, works)),
+        kernels=tuple(_by_kernel(tree, floors, left, works, shortfalls)),
         first=(len(first), together(tree, first)),
         assumed=floors.assumed,
     )
@@ -172,6 +191,12 @@ class _Left:
         gained = taken * claim.exposed + idle
         return Named(claim.finding.rule, claim.finding.title, taken + idle, idle, gained)
 
+    def part(self, most: Column) -> Column:
+        """Take up to `most` of each node's time beyond its floor; returns what was there, ns."""
+        part: Column = np.minimum(self.beyond, most)
+        self.beyond -= part
+        return part
+
 
 def _take(column: Column, nodes: list[int] | slice, wanted: float) -> float:
     """Take time from nodes in proportion to what they have; returns how much there was, ns."""
@@ -191,7 +216,13 @@ def _idle(tree: Contexts) -> tuple[tuple[str, float], ...]:
     return tuple((reason, float(time)) for reason, time in sums.most_common())
 
 
-def _by_kernel(tree: Contexts, floors: Floors, left: _Left, works: Mask) -> Iterable[KernelAccount]:
+def _by_kernel(
+    tree: Contexts,
+    floors: Floors,
+    left: _Left,
+    works: Mask,
+    shortfalls: Mapping[Shortfall, Column],
+) -> Iterable[KernelAccount]:
     for case in sorted(tree.program.kernels, key=lambda case: -tree.in_steps(case)):
         nodes = [node for node in case.nodes if works[node]]
         time = float(tree.time[nodes].sum())
@@ -200,5 +231,11 @@ def _by_kernel(tree: Contexts, floors: Floors, left: _Left, works: Mask) -> Iter
         longest = max(nodes, key=lambda node: float(floors.floor[node]))
         floor, unexplained = float(left.floor[nodes].sum()), float(left.beyond[nodes].sum())
         limit = floors.limits.get(longest, "")
-        named, lacks = time - floor - unexplained, floors.lacks_roofs(case)
-        yield KernelAccount(case, time, floor, limit, named, unexplained, lacks)
+        parts = {
+            cause: part
+            for cause, column in shortfalls.items()
+            if (part := float(column[nodes].sum())) > 0
+        }
+        named = time - floor - unexplained - sum(parts.values())
+        lacks = floors.lacks_roofs(case)
+        yield KernelAccount(case, time, floor, limit, named, unexplained, parts, lacks)

@@ -51,6 +51,7 @@ def account_json(account: Account) -> dict[str, Any]:
                 {"rule": each.rule, "title": each.title, "time": each.time, "idle": each.idle}
                 for each in account.causes
             ],
+            "shortfalls": [{"cause": cause, "time": time} for cause, time in account.shortfalls],
             "unexplained": account.unexplained,
             "unknown": account.unknown,
             "copies": account.copies,
@@ -61,7 +62,7 @@ def account_json(account: Account) -> dict[str, Any]:
                 {
                     "name": each.name, "time": each.time, "floor": each.floor,
                     "limit": each.limit or None, "named": each.named,
-                    "unexplained": each.unexplained,
+                    "shortfalls": dict(each.shortfalls), "unexplained": each.unexplained,
                 }
                 for each in account.kernels
             ],

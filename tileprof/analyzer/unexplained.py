@@ -21,6 +21,7 @@ from tileprof.analyzer.numbers.reports import (
     UNEXPLAINED_LEAST,
 )
 from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
+from tileprof.analyzer.shortfalls import SHORTFALLS, Shortfall
 
 FAR, UNKNOWN = "far-from-floor", "unknown-work"
 """Names under which they are reported."""
@@ -77,8 +78,8 @@ def unexplained(account: Account, told: Container[int] = ()) -> Iterator[Finding
     whole = account.time
     left = [each for each in account.kernels if not all(node in told for node in each.case.nodes)]
     far = [each for each in left if each.limit and _is_far(each)]
-    alone = [each for each in far if each.unexplained >= UNEXPLAINED_LEAST * whole]
-    for each in sorted(alone, key=lambda kernel: -kernel.unexplained)[:MOST_OF_A_KIND]:
+    alone = [each for each in far if _beyond(each) >= UNEXPLAINED_LEAST * whole]
+    for each in sorted(alone, key=lambda kernel: -_beyond(kernel))[:MOST_OF_A_KIND]:
         yield _far(each, account)
     yield from _together([each for each in far if each not in alone], account)
     unknown = [each for each in account.without_floor if not each.lacks_roofs]
@@ -90,7 +91,30 @@ def unexplained(account: Account, told: Container[int] = ()) -> Iterator[Finding
 def _is_far(kernel: KernelAccount) -> bool:
     by_memory = kernel.limit == "memory" and kernel.case.sampled is not None
     far = UNEXPLAINED_FAR_OF_MEMORY if by_memory else UNEXPLAINED_FAR
-    return kernel.unexplained >= (far - 1) * (kernel.floor + kernel.named)
+    return _beyond(kernel) >= (far - 1) * (kernel.floor + kernel.named)
+
+
+def _beyond(kernel: KernelAccount) -> float:
+    """Return a kernel's time beyond its floor that no suggestion takes away, ns."""
+    return kernel.unexplained + sum(kernel.shortfalls.values())
+
+
+def _known(kernels: list[KernelAccount]) -> Iterator[Evidence]:
+    """Yield the typed causes of that time, the longest first."""
+    sums = dict[Shortfall, float]()
+    for each in kernels:
+        for cause, time in each.shortfalls.items():
+            sums[cause] = sums.get(cause, 0.0) + time
+    if sums:
+        ranked = sorted(sums.items(), key=lambda item: -item[1])
+        told = ", ".join(f"{SHORTFALLS[cause]} {duration(time)}" for cause, time in ranked)
+        left = sum(each.unexplained for each in kernels)
+        yield Evidence("activities", f"known limits: {told}; {duration(left)} has no known cause")
+
+
+def _verdict(kernels: list[KernelAccount]) -> str:
+    known = any(each.shortfalls for each in kernels)
+    return "is beyond that" if known else "has no known cause"
 
 
 def _together(far: list[KernelAccount], account: Account) -> Iterator[Finding]:
@@ -99,7 +123,7 @@ def _together(far: list[KernelAccount], account: Account) -> Iterator[Finding]:
     for each in far:
         if operation := _operation(each.case):
             by_operation.setdefault(operation, []).append(each)
-    beyond = {name: sum(each.unexplained for each in by_operation[name]) for name in by_operation}
+    beyond = {name: sum(map(_beyond, by_operation[name])) for name in by_operation}
     for name in sorted(beyond, key=lambda name: -beyond[name])[:MOST_OF_A_KIND]:
         if beyond[name] >= UNEXPLAINED_LEAST * account.time and len(by_operation[name]) > 1:
             yield _far_operation(name, by_operation[name], beyond[name] / account.time)
@@ -124,15 +148,15 @@ def _far_operation(name: str, kernels: list[KernelAccount], share: float) -> Fin
     )
     least = floor + named
     times = f"{time / least:.1f} times the least time of their work" if least else "all of it"
-    first = max(kernels, key=lambda each: each.unexplained).case
+    first = max(kernels, key=_beyond).case
     names = list(dict.fromkeys(plain(each.case.name) for each in kernels))
     evidence = (
         Evidence(
             "activities",
             f"{duration(time)} in steps, where their work takes {duration(floor)};"
-            f" {percent(share)} of the devices' time has no known cause:"
-            f" {listed(names)}",
+            f" {percent(share)} of the devices' time {_verdict(kernels)}: {listed(names)}",
         ),
+        *_known(kernels),
         Evidence("activities", f"at most {1 / (1 - share):.2f}× for the program"),
     )
     title = f"{len(kernels)} kernels of {name} take {times}"
@@ -145,13 +169,14 @@ def _far(kernel: KernelAccount, account: Account) -> Finding:
     case = kernel.case
     least = kernel.floor + kernel.named
     times = kernel.time / least if least else float("inf")
-    share = kernel.unexplained / account.time
+    share, verdict = _beyond(kernel) / account.time, _verdict([kernel])
     evidence = [
         Evidence(
             "activities",
             f"{duration(kernel.time)} in steps, where {_LIMITS[kernel.limit]} takes"
-            f" {duration(kernel.floor)}; {percent(share)} of the devices' time has no known cause",
+            f" {duration(kernel.floor)}; {percent(share)} of the devices' time {verdict}",
         ),
+        *_known([kernel]),
         Evidence("activities", f"at most {1 / (1 - share):.2f}× for the program"),
         *_launches(case),
     ]

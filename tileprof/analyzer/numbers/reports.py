@@ -81,6 +81,17 @@ FLOORS_CACHED = 2.6
 """Rate of the L2 as a multiple of the memory's, where the L2's was not measured: 10.6 to 4.09
 TB/s of an H200 (`FLOORS_USUAL`)."""
 
+# -- shortfalls
+
+SHORTFALLS_SHORT = 10_000.0
+"""Mean time of a launch in ns, below which one of at most one wave is latency alone: it starts,
+loads, computes and ends, each once. By hand; an empty kernel takes 1,000 ns, and kernels of one
+short loop 3,000 to 8,000 (`benchmarks/programs`, H200)."""
+
+SHORTFALLS_ISSUED = 0.7
+"""Share of cycles in which schedulers issue in PyTorch's kernels that compute an index for each
+element: 0.46 to 0.93 of nine such kernels with full grids on an H200, by samples."""
+
 # -- report
 
 NOISE = 1.02

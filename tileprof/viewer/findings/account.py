@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer import Account
+from tileprof.analyzer.shortfalls import SHORTFALLS
 from tileprof.profile.units import format_percent, format_value
 
 _LEAST = 0.005
@@ -24,7 +25,7 @@ _UNMEASURED = "the device's roofs were not measured (`tileprof doctor --roofs`)"
 _HOST = "the peak rates of a CPU are not measured"
 
 Kind: TypeAlias = Literal[
-    "floor", "causes", "unexplained", "copies", "communication", "waiting"
+    "floor", "causes", "shortfalls", "unexplained", "copies", "communication", "waiting"
 ]  # fmt: skip
 """Part of the devices' time; all parts together are the whole."""
 
@@ -45,13 +46,24 @@ def parts_of(account: Account) -> tuple[Part, ...]:
     """Return the parts that add up to the account's time, in the order in which they are named."""
     causes = sum(each.time for each in account.causes)
     least = "the least time of this work on this device"
+    shortfalls = sum(time for _, time in account.shortfalls)
     return (
         Part("floor", "floor", least, account.floor),
         Part("causes", "causes named below", "", causes),
+        Part("shortfalls", "known limits of kernels", _limits(account), shortfalls),
         Part("unexplained", "unexplained", "", account.unexplained),
         Part("copies", "copies", "", account.copies),
         Part("communication", "communication", "", account.communication),
         Part("waiting", "waiting without a named cause", "", account.waiting),
+    )
+
+
+def _limits(account: Account) -> str:
+    """The longest known limits, with their shares of all time."""
+    return ", ".join(
+        f"{SHORTFALLS[cause]} {format_percent(time / account.time)} %"
+        for cause, time in account.shortfalls[:_REASONS]
+        if time > _LEAST * account.time
     )
 
 

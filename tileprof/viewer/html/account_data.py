@@ -51,6 +51,7 @@ def _kernels(report: Report, kernels: tuple[KernelAccount, ...]) -> dict[str, li
         "time": [number(each.time) for each in kernels],
         "floor": [number(each.floor) if each.limit else None for each in kernels],
         "named": [number(each.named) for each in kernels],
+        "shortfalls": [number(sum(each.shortfalls.values())) for each in kernels],
         "unexplained": [number(each.unexplained) for each in kernels],
         "limit": [each.limit for each in kernels],
     }

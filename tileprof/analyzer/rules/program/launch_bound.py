@@ -2,13 +2,17 @@
 
 Static: none. Dynamic: gaps by their reason, the host's time a launch beside that of a kernel. Where
 launches come late the host is the limit; a graph launches without it, and leaves the gap that was
-measured between two kernels of the device, or that of dependent work in the profile. What would be
-there without a recording goes likely, all of the gaps at most: time / busy time. What brings that
-about shortens the devices' work as well, so the gain is a power of that. Gaps before copies of the
-host's data are the data loader's as far as the host was in it meanwhile. Where the host itself
-waits for longer than the device does, it is ahead of it: then its waits make the gaps, and
-`transfers` tells of them, or `small-kernels` where it waits as the device's queue of launches is
-full.
+measured between two kernels of the device, or that of dependent work in the profile. At least half
+of what would be there without a recording goes. What closes these gaps gives each launch more work,
+k times as much, so that the host's time of one step serves k steps. T / k is left of a step of T,
+but no less than the devices' work. That becomes less too, where launches are short or do not fill
+the device: such time (`shortfalls`, and floors that launching sets) is there once for k steps.
+Where the same thread loads the data, only the gaps go.
+
+Gaps before copies of the host's data are the data loader's as far as the host was in it meanwhile.
+Where the host itself waits for longer than the device does, it is ahead of it: then its waits make
+the gaps, and `transfers` tells of them, or `small-kernels` where it waits as the device's queue of
+launches is full.
 """
 
 from __future__ import annotations
@@ -18,20 +22,31 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import AFTER_COPY, FOR_DATA, FOR_HOST, LATE, Contexts, Mask
+from tileprof.analyzer.contexts import (
+    AFTER_COPY,
+    DEPENDENT,
+    FOR_DATA,
+    FOR_HOST,
+    LATE,
+    Contexts,
+    Mask,
+)
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import PINNED_MEMORY, Fix, LoaderWorkers, OptimizerForm, compiled_at
+from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COOL, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import (
+    LAUNCH_BOUND_MORE,
     LAUNCH_BOUND_MOST,
-    LAUNCH_BOUND_POWERS,
     LAUNCH_BOUND_SURE,
     LAUNCH_BOUND_WORKERS,
 )
+from tileprof.analyzer.shortfalls import Shortfall, Shortfalls
 
+_EMPTY: tuple[Shortfall, ...] = ("few-blocks", "short-launch")
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
     " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
@@ -83,16 +98,52 @@ def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
     if told := _a_launch(tree, where):
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
-    mid = tree.late * tree.unrecorded / tree.unrecorded_time
-    powers = (1.0, 1.0) if tree.share(loading) >= COOL else LAUNCH_BOUND_POWERS
-    likely, most = (1 - (1 - mid) ** power for power in powers)
-    saving = Saving(LAUNCH_BOUND_SURE * mid, likely, max(most, tree.share(late)))
+    closed = tree.late * tree.unrecorded / tree.unrecorded_time
+    likely, most = closed, tree.share(late)
+    if tree.share(loading) < COOL:
+        work = _Work(tree)
+        usual, greatest = LAUNCH_BOUND_MORE
+        likely = 1 - work.left(tree.unrecorded_time, usual) / tree.unrecorded_time
+        most = 1 - work.left(tree.steps.time, greatest) / tree.steps.time
+        evidence.append(Evidence("activities", work.told(usual)))
+        gaps = gaps | (tree.idle(FOR_HOST) & ~tree.compiling)
+    saving = Saving(min(LAUNCH_BOUND_SURE * closed, likely), likely, max(most, likely))
     in_jax = float(tree.gaps[gaps & tree.jax].sum()) > late / 2
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE_IN_JAX if in_jax else _LATE, "", saving,
         gaps=nodes_of(gaps), fixes=() if in_jax else _fixes(tree, where),
     )  # fmt: skip
+
+
+class _Work:
+    """Work of the devices in steps, and how much of it is there once for several steps; ns."""
+
+    def __init__(self, tree: Contexts) -> None:
+        floors = Floors(tree)
+        shortfalls = Shortfalls(tree, floors).by_cause
+        empty = [shortfalls[each] for each in _EMPTY if each in shortfalls]
+        launching = [node for node, limit in floors.limits.items() if limit == "launch"]
+        self._busy = float(tree.time.sum())
+        self._empty = float(sum(each.sum() for each in empty) + floors.floor[launching].sum())
+        late = tree.idle(LATE) & ~tree.compiling
+        # A launch in time leaves the gap that dependent work has.
+        self._dependent = float(tree.gaps[tree.idle(DEPENDENT) | late].sum()) - tree.late
+        self._steps = tree.steps.time
+
+    def left(self, time: float, more: float) -> float:
+        """Return what is left of the steps' `time` where launches have `more` times the work."""
+        once = self._empty + self._dependent
+        device = self._busy + self._dependent - once * (1 - 1 / more)
+        return min(time, max(time / more, device))
+
+    def told(self, more: float) -> str:
+        """Return the devices' part of the time, and what of it each launch has for itself."""
+        return (
+            f"devices work for {percent(self._busy / self._steps)} of the time in steps,"
+            f" {percent(self._empty / self._steps)} in launches that are short or do not fill them;"
+            f" the likely gain is that of {more} times the work per launch"
+        )
 
 
 def _fixes(tree: Contexts, where: int) -> tuple[Fix, ...]:

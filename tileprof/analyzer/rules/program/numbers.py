@@ -251,12 +251,11 @@ spreads over many operations, and one of them is where to begin."""
 LAUNCH_BOUND_SURE = 0.5
 """Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
 
-LAUNCH_BOUND_POWERS = (1.25, 1.5)
-"""Powers of the gain without late launches that the best change likely brings, and at most: larger
-batches, graphs and fused kernels shorten the devices' work as well. Of six programs on an H200
-(benchmarks/results/programs-1of3.json and -2of3.json) the best change brought the powers 0.75, 1.0,
-1.25, 1.34, 1.34 and 1.42. Where data are loaded in the same thread, the power is 1: a larger batch
-takes as much longer to load."""
+LAUNCH_BOUND_MORE = (5, 10)
+"""How many times as much work each launch likely has after the best change (a batch that is as many
+times as large, one launch of a graph for many), and at most. Of eight programs on an H200 whose
+host takes more than 2.5 times as long as their devices, the best change brought 3.1, 3.9, 5.0, 5.0,
+5.7, 6.7, 7.0 and 8.8 (`benchmarks/results/programs*.json`, 2026-11)."""
 
 LAUNCH_BOUND_WORKERS = (0.4, 2)
 """Of the time that devices wait for a data loader, the part that goes at least; and workers whose

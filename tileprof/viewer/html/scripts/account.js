@@ -100,6 +100,7 @@ function accountedKernels(held) {
       number(columns.time[place]),
       number(columns.floor[place]),
       number(columns.named[place]),
+      number(columns.shortfalls[place]),
       number(columns.unexplained[place]),
       make("td.quiet", { title: LIMITS[columns.limit[place]] }, columns.limit[place] || "–"),
       make("td.parts", { "aria-hidden": "true" }, kernelBar(columns, place)),
@@ -117,7 +118,7 @@ function accountedKernels(held) {
     },
     `Show all ${count.toLocaleString("en")} kernels`,
   );
-  const heads = ["time", "floor", "named causes", "unexplained"];
+  const heads = ["time", "floor", "named causes", "known limits", "unexplained"];
   return [
     make("h3", "Kernels in steps"),
     make(
@@ -144,6 +145,7 @@ function kernelBar(columns, place) {
   for (const [kind, values] of [
     ["floor", columns.floor],
     ["causes", columns.named],
+    ["shortfalls", columns.shortfalls],
     ["unexplained", columns.unexplained],
   ]) {
     const part = make(`span.of-${kind}`);
