@@ -58,21 +58,22 @@ def beside_code(case: Case) -> dict[tuple[int, Key], Beside]:
     """Return the requests of a kernel's page beside its instructions, by line and kind; line 0 has
     what comes from no line of the kernel's file."""
     drawing = drawn(case)
-    (launch,) = drawing.watch.launches
-    span, found = launch.op.span, defaultdict[tuple[int, Key], Beside](Beside)
-    warps = launch.blocks * launch.op.block_threads // 32
-    for place, moved in (launch.traffic.places if launch.traffic else {}).items():
-        if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
-            held = found[place.line, (place.space, place.access, place.way)]
-            held.requests += Fraction(moved.requests, warps)
+    found = defaultdict[tuple[int, Key], Beside](Beside)
     program = compile_cuda(drawing.watch.kernels[0], find_target(drawing.target))
-    (code,) = binary.read(program.cubin.bytes).kernels
-    for each in code.instructions:
-        if each.name in OPCODES:
-            lines = (n.line for n in code.chain(each.offset) if span and n.file == span.file)
-            held = found[next(lines, 0), OPCODES[each.name]]
-            held.instructions[code.depth(each.offset)] += 1
-            held.guarded += bool(each.predicate)
+    codes = {each.name: each for each in binary.read(program.cubin.bytes).kernels}
+    for launch, made in zip(drawing.watch.launches, program.source.launches, strict=True):
+        span, code = launch.op.span, codes[made.function]
+        warps = launch.blocks * launch.op.block_threads // 32
+        for place, moved in (launch.traffic.places if launch.traffic else {}).items():
+            if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
+                held = found[place.line, (place.space, place.access, place.way)]
+                held.requests += Fraction(moved.requests, warps)
+        for each in code.instructions:
+            if each.name in OPCODES:
+                lines = (n.line for n in code.chain(each.offset) if span and n.file == span.file)
+                held = found[next(lines, 0), OPCODES[each.name]]
+                held.instructions[code.depth(each.offset)] += 1
+                held.guarded += bool(each.predicate)
     return dict(found)
 
 

@@ -50,15 +50,15 @@ def drawn(case: Case) -> Drawing:
 
 
 def shown(case: Case) -> Shown:
-    """Show a kernel; return what its page says of the launch."""
+    """Show a kernel; return what its page says of its launches together."""
     drawing = drawn(case)
-    (launch,) = drawing.watch.launches
+    launches = drawing.watch.launches
     (machine,) = drawing.machines
-    traffic = launch.traffic
-    if traffic is None:
+    every = [each.traffic for each in launches if each.traffic is not None]
+    if len(every) < len(launches):
         raise SystemExit(f"{case.name} has no requests on {machine.target}: {machine.problem}")
     lines: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(LINE_QUANTITIES, 0))
-    for place, moved in traffic.places.items():
+    for place, moved in (row for traffic in every for row in traffic.places.items()):
         if place.way == "shuffle":
             continue
         held = lines[place.line]
@@ -68,13 +68,18 @@ def shown(case: Case) -> Shown:
         else:
             held["shared_wavefronts"] += moved.taken
             held["shared_wavefronts_ideal"] += moved.needed
-    span = launch.op.span
+    span = launches[0].op.span
     return Shown(
-        {each.name: each.shown(launch, traffic) for each in QUANTITIES},
-        frozenset(kind for _, _, kind in traffic.uncounted),
+        {
+            each.name: sum(each.shown(of, traffic) for of, traffic in zip(launches, every))
+            for each in QUANTITIES
+        },
+        frozenset(kind for traffic in every for _, _, kind in traffic.uncounted),
         dict(lines),
-        frozenset(p.line for p in traffic.places if p.way == "TMA" and p.space == "global"),
-        frozenset(line for line, _, _ in traffic.uncounted),
+        frozenset(
+            p.line for t in every for p in t.places if p.way == "TMA" and p.space == "global"
+        ),
+        frozenset(line for traffic in every for line, _, _ in traffic.uncounted),
         span.file if span else "",
         span.line if span else 0,
     )

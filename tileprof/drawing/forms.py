@@ -7,7 +7,7 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
 from tileprof.compiler.cuda.target import WORD, Target
 
 from .launch_facts import LaunchFacts
-from .one_thread import by_one_thread, kept_by_barriers
+from .one_thread import by_one_thread, checked_indices, kept_by_barriers
 from .operands import MatrixAccess, fragment_copy
 from .points import Ints, in_turns, once_along, places_of, points_of
 from .repeated_loads import (
@@ -242,7 +242,7 @@ class Forms:
                     # The instruction is that of the first of these.
                     form = Form(shape, points[:0], 1)
                 elif moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
-                    form = self._joined(planner, each, form, through=not written)
+                    form = self._joined(planner, each, form, moved_at, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     # Under different conditions the same address is asked for each time.
                     asked = [*each.indices, *(guard.condition for guard in moved.guards)]
@@ -323,6 +323,7 @@ class Forms:
         block, or in one around, asked for: of memory that the loop leaves as it is."""
         front = {op for access in way.loads for op in access.ops}
         still = not any(map(_writes_shared, ir.walk(way.loop.body)))
+        users = ir.users(ir.walk(way.loop.body))
 
         def visit(block: ir.Block, seen: set[Hashable]) -> None:
             for op in block.ops:
@@ -335,25 +336,38 @@ class Forms:
                         key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
                         if key in seen:
                             self._of[op] = replace(form, points=form.points[:0], together=1)
-                        seen.add(key)
+                        elif not _is_behind_check(op, users):
+                            seen.add(key)
                 for each in op.blocks():
                     visit(each, set(seen))
 
         visit(way.loop.body, set())
 
-    def _is_met(self, planner: Planner, load: ir.Load) -> bool:
+    def _is_met(self, planner: Planner, load: ir.Load, vectors: Container[ir.OpBase]) -> bool:
         """Return whether a load of global memory under guards is made once for the points of a
         vector that ask for the same."""
-        # A branch in which points of one vector differ keeps loads of others apart.
         conditions = [op.condition for op in planner.ops if isinstance(op, ir.If)]
+        # The place of a vector is asked for once. Values are, where NVRTC sees that a branch is the
+        # same one for all points: it does not know multiples.
+        fixed = planner.dim not in _moving(conditions, planner.op) or _only_places(
+            load, planner, vectors
+        )
         alike = planner.decides_once([Guard(each, holds=True) for each in conditions])
-        return self._numbers.is_fixed(load.buffer) and alike
+        return self._numbers.is_fixed(load.buffer) and fixed and alike
 
-    def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
+    def _joined(
+        self,
+        planner: Planner,
+        load: ir.Load,
+        form: Form,
+        vectors: Container[ir.OpBase],
+        *,
+        through: bool,
+    ) -> Form:
         """Return the form of loads of single elements of shared memory that stay with their points:
         NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
         which shared memory is written."""
-        if self._is_met(planner, load):
+        if self._is_met(planner, load, vectors):
             return replace(form, together=planner.width)
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
@@ -376,9 +390,11 @@ class Forms:
         found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
         keys = [(op.buffer, form.width, each) for each in found]
         if _is_cut(planner):
-            # Each vector stands in a branch of its own.
+            # Vectors that are cut alike stand in one branch.
             step = planner.width // max(form.width // access.step, access.repeats)
-            parts = [(key, at // step) for at, key in enumerate(keys)]
+            extents = zip(planner.layout.covered, planner.layout.shape, strict=True)
+            along = places[..., [a != b for a, b in extents]]
+            parts = [(key, along[at - at % step].tobytes()) for at, key in enumerate(keys)]
             new = np.array([each not in parts[:at] for at, each in enumerate(parts)], np.bool_)
             new &= np.array([(loop, each) not in loaded for each in parts], np.bool_)
             loaded.update((loop, each) for each in parts)
@@ -488,6 +504,34 @@ def _made_twice(way: Way) -> set[ir.OpBase]:
 def _writes_shared(op: ir.OpBase) -> bool:
     """Return whether an op of a point changes shared memory."""
     return isinstance(op, ir.Store | ir.Atomic) and op.buffer.buffer.space == "shared"
+
+
+def _is_behind_check(load: ir.Load, users: Mapping[ir.Value, Sequence[ir.OpBase]]) -> bool:
+    """Return whether the text has a load in the branch of the one access that needs it, which a
+    check of indices stands in front of: what follows cannot rely on it."""
+    value = load.result
+    while len(needed := users.get(value, ())) == 1:
+        (op,) = needed
+        if isinstance(op, ir.Store | ir.Atomic):
+            return value not in op.indices and bool(checked_indices(op))
+        if not is_pure(op):
+            return False
+        (value,) = op.results
+    return False
+
+
+def _only_places(load: ir.Load, planner: Planner, vectors: Container[ir.OpBase]) -> bool:
+    """Return whether what a load gives is needed for places of these accesses alone."""
+    users = ir.users(planner.ops)
+    waiting = [load.result]
+    while waiting:
+        value = waiting.pop()
+        for op in users.get(value, ()):
+            if is_pure(op):
+                waiting += op.results
+            elif op not in vectors or (isinstance(op, ir.Store | ir.Atomic) and op.value is value):
+                return False
+    return True
 
 
 def _moving(values: Iterable[ir.Value], loop: ir.Parallel) -> list[int]:

@@ -35,10 +35,10 @@ def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.O
         match op:
             case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
                 statements[op] = at
-                checked.update(_checked(op))
+                checked.update(checked_indices(op))
             case ir.Parallel():
                 pass
-            case ir.Load() if _checked(op) and op.buffer.buffer.space != "fragment":
+            case ir.Load() if checked_indices(op) and op.buffer.buffer.space != "fragment":
                 checked.update(op.indices)
             case _ if not checked.isdisjoint(op.results):
                 checked.update(op.operand_values())
@@ -54,7 +54,7 @@ def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.O
     found.update(statements)
 
 
-def _checked(op: ir.Load | ir.Store | ir.Atomic) -> list[ir.Value]:
+def checked_indices(op: ir.Load | ir.Store | ir.Atomic) -> list[ir.Value]:
     """Return the indices of an access that the text compares with bounds."""
     proved = op.in_bounds or all(isinstance(each.owner, ir.Constant) for each in op.indices)
     return [] if proved else list(op.indices)

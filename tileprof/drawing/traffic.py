@@ -26,6 +26,8 @@ from tileprof.compiler.cuda.passes.sums.late_sums import delay_sums
 from tileprof.compiler.cuda.target import Target, find_target
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import Tma
+from tileprof.ir.memory import base
+from tileprof.ir.rewriter import rebuilt
 from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import listening
 from tileprof.runtime.interpreter import InterpreterExecutable
@@ -55,7 +57,10 @@ def traffic_of(
         return []
     controls = controls or Controls()
     lowering = Lowering(target, controls)
-    program = ir.rewrite(delay_sums(kernel, lowering), partial(_without_layouts, target))
+    program = delay_sums(kernel, lowering)
+    converted = {base(op.source) for op in program.ops() if isinstance(op, ir.ConvertLayout)}
+    rule = partial(_without_layouts, target, converted)
+    program = program.with_body(rebuilt(program.body, {}, rule))
     program = fuse_copies(program, lowering)
     late: dict[ir.OpBase, Exchange | None] = {}
     program = ir.rewrite(program, partial(_without_late_sums, late))
@@ -76,19 +81,25 @@ def traffic_of(
 
 
 def _without_layouts(
-    target: Target, op: ir.OpBase, builder: ir.Builder
+    target: Target, converted: set[ir.Value], op: ir.OpBase, new: ir.OpBase, builder: ir.Builder
 ) -> Sequence[ir.Value] | None:
     """Write a conversion between layouts, and a store that adds, as what they are to the
-    interpreter; a copy that threads make element by element as their loop."""
-    copied = fragment_copy(op, target)
-    if isinstance(op, ir.Copy) and copied is not None and copied.matrices is None:
-        as_parallel(op, builder, layout=str(squeezed(copied.held, op.target)))
+    interpreter; a copy that threads make element by element as their loop.  Fragments that are
+    `converted` begin as zeros: a conversion passes on what nobody has written yet, too."""
+    copied = fragment_copy(new, target)
+    if isinstance(new, ir.Copy) and copied is not None and copied.matrices is None:
+        as_parallel(new, builder, layout=str(squeezed(copied.held, new.target)))
         return ()
-    match op:
+    match new:
         case ir.ConvertLayout():
-            builder.emit(ir.Copy(op.source, op.target, span=op.span))
+            builder.emit(ir.Copy(new.source, new.target, span=new.span))
         case ir.Copy(lowering=Tma(reduce="add" | "max" | "min" as kind)):
-            builder.emit(ir.TileAtomic(kind, op.source, op.target, span=op.span))
+            builder.emit(ir.TileAtomic(kind, new.source, new.target, span=new.span))
+        case ir.Alloc() if op.results[0] in converted:
+            builder.emit(new)
+            zero = builder.constant(0, new.dtype)
+            builder.emit(ir.Fill(new.result, zero, span=new.span))
+            return new.results
         case _:
             return None
     return ()

@@ -80,19 +80,23 @@ def beside(case: Case) -> tuple[Both, list[str], list[str]]:
 def compared(
     held: Prepared, code: binary.Function | None = None
 ) -> tuple[Both, list[str], list[str]]:
-    """Return what `beside` does; `code` is the kernel's function, where that is compiled."""
-    (launch,) = held.drawing.watch.launches
-    file = launch.op.span.file if launch.op.span else ""
-    found = ran(held.program, held.values, held.symbols, file, code=code)
+    """Return what `beside` does; `code` is the function of a kernel of one launch, where that is
+    compiled.  A launch works on what the ones before it left."""
     made: dict[Key, tuple[Moved, Moved]] = defaultdict(lambda: (Moved(), Moved()))
-    traffic = launch.traffic
-    for place, moved in (traffic.places if traffic else {}).items():
-        if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
-            made[place.space, place.access, place.way][0].add(moved)
-    for (_, key), moved in found.counted.items():
-        made[key][1].add(moved)
-    left_out: list[str] = sorted({kind for _, _, kind in traffic.uncounted}) if traffic else []
-    return dict(made), left_out, sorted(found.unknown)
+    values, left_out, unknown = held.values, set[str](), set[str]()
+    for at, launch in enumerate(held.drawing.watch.launches):
+        file = launch.op.span.file if launch.op.span else ""
+        found = ran(held.program, values, held.symbols, file, at, code)
+        traffic = launch.traffic
+        for place, moved in (traffic.places if traffic else {}).items():
+            if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
+                made[place.space, place.access, place.way][0].add(moved)
+        for (_, key), moved in found.counted.items():
+            made[key][1].add(moved)
+        left_out.update(kind for _, _, kind in (traffic.uncounted if traffic else ()))
+        unknown.update(found.unknown)
+        values = found.results
+    return dict(made), sorted(left_out), sorted(unknown)
 
 
 def text(cases: Sequence[Case]) -> Iterator[str]:
