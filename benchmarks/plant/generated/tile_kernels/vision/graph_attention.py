@@ -32,9 +32,9 @@ def graph_attention(Feature, Source, Target, Neighbour):
         for i, e in T.Parallel(nodes, E):
             weight[i, e] = fit[i, e] / total[i]
         T.clear(mean)
-        for e in T.serial(E):
+        for n in T.serial(E):
             for i, j in T.Parallel(nodes, N):
-                from_ = Neighbour[block * nodes + i, e]
-                mean[i, j] += weight[i, e] * T.cast(Feature[from_, j], T.float32)
+                from_ = Neighbour[block * nodes + i, n]
+                mean[i, j] += weight[i, n] * T.cast(Feature[from_, j], T.float32)
         T.copy(mean, Out[block * nodes : (block + 1) * nodes, :])
     return Out
