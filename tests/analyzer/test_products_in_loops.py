@@ -13,7 +13,7 @@ _Code = list[tuple[str, Mapping[str, int], int, int]]
 
 
 def of_sums(begins: str = "RZ, !UPT", sums: int = 8, last: str = "FADD R{0}, R{1}, R{0}") -> _Code:
-    """A loop with a product of 64 × 16, whose threads have 8 sums each, and what it does of them."""
+    """A loop with a product of 64 × 16, whose threads have 8 sums, and what it does of them."""
     return [
         (f"HGMMA.64x16x16.F32.BF16 R24, gdesc[UR8], {begins}", {"selected": 500}, 1, 5),
         ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"barrier": 3000}, 1, 5),
