@@ -248,3 +248,15 @@ def test_at_the_roof_waiting_is_no_symptom() -> None:
     assert not found(program(asked, peaks={"hbm_copy": 1e9}), RULE)
     cached = Made(code=HOT, blames=WAITS, metrics={"bytes": 9_000_000})
     assert only(program(cached, peaks={"hbm_copy": 1e9}), RULE).severity == "symptom"
+
+
+@pytest.mark.parametrize(("other", "said"), [("+0x10", False), ("+0x40", True)])
+def test_halves_of_a_sector_are_taken_by_loads_side_by_side(other: str, said: bool) -> None:
+    """Twice the sectors of a request, of which a neighbour finds the other half in L1."""
+    code = [
+        ("LDG.E R4, desc[UR6][R2.64]", {"lg_throttle": 500}, 1, 5),
+        (f"LDG.E R5, desc[UR6][R2.64{other}]", {"lg_throttle": 500}, 1, 5),
+        *((text, samples, 1, 6) for text, samples, *_ in HOT[1:]),
+    ]
+    halves = remark("load A", 5, GlobalAccess(4, 8, 4))
+    assert bool(found(program(Made(code=code, blames=WAITS, remarks=[halves])), RULE)) == said

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.gathered import BAG
-from tileprof.analyzer.tiles.gathers import asked_by_number, takes_by_number
+from tileprof.analyzer.tiles.gathers import asked_by_number, lines_by_number, takes_by_number
+from tileprof.kernel_ir import Block
 from tileprof.profile.storage.ir_text import read
 
 
@@ -28,3 +31,18 @@ def test_what_is_known_at_launch_only() -> None:
     kernel = read(BAG.replace("%c0, %c16, %c1", "%c0, %N, %c1"))
     assert takes_by_number(kernel)
     assert asked_by_number(kernel) == {}
+
+
+def test_lines_of_what_is_taken_by_number() -> None:
+    """The load of the table is in line 6, that of its numbers in line 5."""
+    lines = {"%Items": 5, "%Table": 6}
+
+    def lined(block: Block) -> Block:
+        ops = (
+            replace(op, line=lines.get(op.source, 1), blocks=tuple(map(lined, op.blocks)))
+            for op in block.ops
+        )
+        return replace(block, ops=tuple(ops))
+
+    kernel = read(BAG)
+    assert lines_by_number(replace(kernel, body=lined(kernel.body))) == {6}

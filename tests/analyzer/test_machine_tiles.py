@@ -21,7 +21,12 @@ _SAMPLES = {"selected": 100, "long_scoreboard": 300}
 
 
 def product(
-    copies: int, columns: int, times: float, more: tuple[str, ...] = (), addresses: int = 0
+    copies: int,
+    columns: int,
+    times: float,
+    more: tuple[str, ...] = (),
+    addresses: int = 0,
+    moved: float = 3 * 2.0 * SIDE**2,
 ) -> list[Finding]:
     """Return the findings on a loop of two warp groups with products of 64 × `columns` × 16, after
     `copies` copies of 16 bytes a thread, of as many addresses, or of `addresses`."""
@@ -37,7 +42,7 @@ def product(
     ]  # fmt: skip
     made = Made(
         time=times * _NS, attributes=launch(2048, threads=256),
-        metrics={"flops": 2.0 * SIDE**3, "bytes": 3 * 2.0 * SIDE**2},
+        metrics={"flops": 2.0 * SIDE**3, "bytes": moved},
         code=[(text, _SAMPLES, depth, 10) for text, depth in code],
     )  # fmt: skip
     said = found(on_h200(made, PEAKS), "redundant-traffic")
@@ -184,3 +189,36 @@ def test_the_roof_of_a_kernel_without_a_program() -> None:
     made = Made(time=6e6, metrics={"flops": 2.0 * SIDE**3}, attributes=launch(2048))
     (case,) = Program(on_h200(made, PEAKS | {"fma_float32": 64.5e12})).kernels
     assert case.roofs.most_gain == pytest.approx(6e6 / _NS)
+
+
+@pytest.mark.parametrize(
+    ("step", "blocks", "short"),
+    [
+        ("IADD3 R4, R4, R16, RZ", 500, False),  # from row to row, as far as the launch says
+        ("IADD3 R4, R4, UR6, RZ", 500, False),
+        ("IADD3 R4, R4, 0x80, RZ", 500, True),  # along a row: fewer turns
+        ("IADD3 R4, R4, R16, RZ", 132 * 64, True),  # fewer blocks wait for a place
+    ],
+)
+def test_fewer_threads_have_as_many_bytes_under_way(step: str, blocks: int, short: bool) -> None:
+    """Where all blocks run at once, and each thread goes down its own column."""
+    code = [
+        ("S2R R4, SR_TID.X", 0), ("IMAD.WIDE R2, R4, 0x4, R8", 1),
+        ("LDG.E R6, desc[UR4][R2.64]", 1), (step, 1), ("FADD R7, R6, R7", 1),
+        ("@!P0 BRA 0x10", 1), ("EXIT", 0),
+    ]  # fmt: skip
+    made = Made(
+        attributes=launch(blocks, 16, 128),
+        code=[(text, _SAMPLES, depth, 10) for text, depth in code],
+    )
+    (case,) = Program(on_h200(made, PEAKS)).kernels
+    assert case.sampled is not None
+    found = per_thread.short_of(case, case.sampled, case.sampled.named("LDG"))
+    assert (found > 1) == short
+
+
+def test_a_tile_as_small_as_the_work() -> None:
+    """Loads that bring each byte once leave nothing to a larger tile."""
+    many = product(copies=5, columns=32, times=6)
+    assert many
+    assert not product(copies=5, columns=32, times=6, moved=2.0 * SIDE**3 / 25)

@@ -106,3 +106,19 @@ def test_bytes_that_are_not_known(made: Made) -> None:
     case = case_of(made)
     assert bytes_without_loops(case) == (0, 0)
     assert memory_use(case) is None
+
+
+def test_a_kernel_without_a_program_writes_what_its_stores_ask_for() -> None:
+    """Of 4 bytes that are loaded and 8 that are stored as often two thirds are writes; copies of
+    tiles, or a few samples, do not tell."""
+    code = [
+        ("LDG.E R6, desc[UR4][R4.64]", {"selected": 100, "long_scoreboard": 900}, 1, 5),
+        ("STG.E.64 desc[UR4][R4.64], R6", {"selected": 100}, 1, 5),
+    ]
+    assert case_of(Made(code=code)).roofs.written == pytest.approx(2 / 3)
+    tiles = ("UTMALDG.2D [UR8], [UR4]", {"selected": 100}, 1, 5)
+    assert case_of(Made(code=[*code, tiles])).roofs.written == 0
+    few = [(text, {"selected": 9}, depth, line) for text, _, depth, line in code]
+    assert case_of(Made(code=few)).roofs.written == 0
+    use = use_of(Made(code=code, metrics={"bytes": 3e9}))
+    assert use.share == pytest.approx(3 / 4)

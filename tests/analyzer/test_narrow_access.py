@@ -7,7 +7,7 @@ import pytest
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, report_of, stored
 from tileprof.analyzer.estimates import Saving, drawn
-from tileprof.remarks.copies import LoadsAndStores, RowStride, Tma
+from tileprof.remarks.copies import CpAsync, LoadsAndStores, RowStride, Tma
 from tileprof.remarks.layouts import GlobalAccess
 
 RULE = "narrow-access"
@@ -311,3 +311,21 @@ def test_threads_that_move_one_narrow_access_each() -> None:
     assert gain(lives) == pytest.approx(1 / max(0.25, at_roof / lives / 0.9), rel=0.1)
     assert gain(20 * lives) < 1.1  # something else takes the time
     assert gain(lives, limited_by="registers") < 1.1
+
+
+@pytest.mark.parametrize(
+    ("width", "busy", "said"), [(4, 1500, True), (4, 20, False), (16, 1500, False)]
+)
+def test_copies_that_transpose_are_worked_out_one_by_one(width: int, busy: int, said: bool) -> None:
+    """Three quarters of what is done at their line goes, but for waits."""
+    code = [
+        ("IMAD R2, R3, R4, R5", {"selected": busy, "long_scoreboard": 2000}, 1, 5),
+        (f"LDGSTS.E{'.128' * (width == 16)} [R69], desc[UR4][R50.64]", {"selected": busy}, 1, 5),
+        ("FADD R7, R4, R7", {"selected": 5000}, 1, 6),
+    ]
+    copied = remark("copy A → A_shared", 5, CpAsync(width))
+    held = found(program(Made(code=code, remarks=[copied])), RULE)
+    assert bool(held) == said
+    if said:
+        assert held[0].kernel_gain is not None
+        assert held[0].kernel_gain.mid == pytest.approx(1 / (1 - 0.75 * 3000 / 10000))

@@ -199,3 +199,35 @@ def test_bytes_that_come_back_are_not_needed() -> None:
     made.attributes, made.metrics = sizes, {"bytes": (16 + 4 + 4) * 1e4}
     (case,) = Program(program(made)).kernels
     assert case.needed_part == pytest.approx(20 / 24)
+
+
+def test_copies_that_are_waited_for_together() -> None:
+    """Half of a loop's bytes come again each time: half of 4,000 waits, and 100 at the copies."""
+    code = [
+        ("DEPBAR.LE SB0, 0x0", {"selected": 100}, 1, 11),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"long_scoreboard": 4000}, 1, 11),
+        ("FADD R24, R24, R4", {"selected": 5000}, 1, 12),
+        ("LDGSTS.E.BYPASS.128 [R37], desc[UR14][R2.64]", {"selected": 100}, 1, 13),
+        ("LDGSTS.E.BYPASS.128 [R39], desc[UR14][R24.64]", {"selected": 100}, 1, 14),
+        ("LDGDEPBAR", {"selected": 100}, 1, 14),
+        ("IADD3 R24, P0, R24, 0x800, RZ", {"selected": 300}, 1, 15),
+        ("@!P1 BRA 0x0", {"selected": 300}, 1, 15),
+    ]
+    (said,) = found(program(Made(code=code)), _RULE)
+    assert "loads the same bytes again" in said.title
+    assert said.dynamic[0].samples == 2100
+
+
+@pytest.mark.parametrize(("waits", "said"), [(8000, True), (10, False)])
+def test_a_store_in_each_iteration_holds_up_loads(waits: int, said: bool) -> None:
+    """Hardly a sample is at the store, whose place does not change; but most wait for loads."""
+    code = [
+        ("LDG.E R4, desc[UR8][R2.64]", {"selected": 100}, 1, 11),
+        ("FADD R24, R24, R4", {"selected": 3000, "long_scoreboard": waits}, 1, 12),
+        ("STG.E desc[UR8][R12.64], R24", {"selected": 10}, 1, 13),
+        ("IADD3 R2, P0, R2, 0x800, RZ", {"selected": 300}, 1, 14),
+        ("@!P1 BRA 0x0", {"selected": 300}, 1, 14),
+    ]
+    made = Made(code=code, metrics={"bytes": 500_000})
+    titles = [each.title for each in found(program(made, peaks={"hbm_copy": 1e9}), _RULE)]
+    assert any("stores the same bytes" in title for title in titles) == said

@@ -268,3 +268,26 @@ def test_what_finds_a_tile_beside_its_division() -> None:
     assert only(program(Made(code=code)), RULE).dynamic[0].samples == 5000
     told = [remark("launch", 5, Persistent())]
     assert only(program(Made(code=code, remarks=told)), RULE).dynamic[0].samples == 2000
+
+
+@pytest.mark.parametrize(("loads", "said"), [(2, False), (1, True)])
+def test_conversions_of_what_memory_holds_are_needed(loads: int, said: bool) -> None:
+    """32 bytes are converted once each by 32 conversions; of 16 bytes as many are too many."""
+    code: _Code = [
+        *(("LDG.E.128 R4, desc[UR6][R2.64]", {"selected": 10}, 1, 5) for _ in range(loads)),
+        *(("I2F.S8 R8, R4", {"mio_throttle": 100, "selected": 10}, 1, 6) for _ in range(32)),
+        ("@P0 BRA 0x0", {"selected": 5000}, 1, 7),
+    ]
+    assert bool(found(program(Made(code=code)), RULE)) == said
+
+
+def test_what_waits_elsewhere_is_not_slow_arithmetic() -> None:
+    """A tenth of the samples in a kernel that could be twice as fast: a tenth goes."""
+    power: _Code = [
+        ("FFMA R42, R33, R44, 0.0013391353422775864601", {"selected": 1000}, 1, 5),
+        ("FADD R2, R0, R3", {"selected": 1000, "long_scoreboard": 8000}, 1, 9),
+    ]
+    made = Made(code=power, metrics={"bytes": 500_000})
+    finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.1))

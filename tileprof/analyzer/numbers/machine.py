@@ -45,3 +45,17 @@ REPEATS_COUNTED = 100
 
 PROGRAM_IDS_MOST = 1 << 22
 """Programs of the largest grid whose values are worked out, which takes about half a second."""
+
+# -- added_sums
+
+ADDED_SUMS_MOST = 0.9
+"""Part of the registers of products' results that are added in place, from which on all are: of a
+few the compiler may keep copies. By hand."""
+
+# -- turned_results
+
+TURNED_RESULTS_FEWEST = 32
+"""Exchanges between lanes in an iteration, from which on results of products are reduced across
+lanes: 8 of them in each of Triton's and our attentions on an H200, 104 and 200 in loops that reduce
+the other way (`benchmarks/results/plant-*.json`). Too low a number takes several reductions along
+rows for that."""

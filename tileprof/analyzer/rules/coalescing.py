@@ -134,11 +134,9 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
         evidence.append(_rate_text(rate))
     scattered = list[Scattered]()
     if code is not None:
-        ways = {
-            i: each.ways for each in reversed(said)
-            for i in _not_shared(code, told_at(case, code, each), each.ways)
-        }  # fmt: skip
-        if not ways and code.whole and not rate:
+        at = [(each, told_at(case, code, each)) for each in reversed(said)]
+        ways = {i: each.ways for each, found in at for i in _not_shared(code, found, each.ways)}
+        if not ways and any(found for _, found in at):
             return
         scattered = [Scattered(index, many) for index, many in ways.items()]
     wasted = 1 - 1 / rate if rate >= COALESCING_WASTEFUL else 0.0

@@ -38,6 +38,7 @@ from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.rules.machine_code.turned_results import reduced_across
 from tileprof.analyzer.rules.numbers.work import (
     LAYOUT_CONVERTS_COMES_BACK,
     LAYOUT_CONVERTS_LEAST_KEPT,
@@ -88,6 +89,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     Of several that cost nothing the longest stands for all.
     """
     yield from shared_fragments(case)
+    yield from reduced_across(case)
     drafts = [_draft(case, each) for each in _exchanges(case)]
     yield from (each for each in drafts if each.severity != "ignore")
     cold = [each for each in drafts if each.severity == "ignore"]

@@ -32,8 +32,10 @@ A tile compiler works an address out for each access, so where schedulers issue 
 time, and not for products, a kernel takes as long as its instructions: of those with integers on
 the lines of such accesses the part (1 - w / 16) goes.
 
-Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
-one instruction writes its bytes side by side.
+Copies to shared memory that are narrow because they transpose, as their lanes show, can not be
+wider: one instruction writes its bytes side by side. Asynchronous ones of less than 16 bytes that
+the compiler tells of cost what is done for each of them: of the samples at their line, but for
+waits for memory and other warps, (1 - w / 16) goes where tiles are copied in rows.
 
 Long scoreboards are left out: they stand at who needs a value, and are as long for 4 bytes as for
 16.
@@ -46,8 +48,8 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Cause, Draft, KernelRule
-from tileprof.analyzer.estimates import Weights, drawn
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.estimates import Weights, drawn, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import (
@@ -74,11 +76,17 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_GAPS,
     NARROW_ACCESS_IN_ORDER,
 )
+from tileprof.remarks.copies import CpAsync
 
 _AUTHOR = (
     "Let each thread move 16 bytes at once: give it neighbouring elements of the last index (fewer"
     " threads, or a wider tile), and make rows and offsets multiples of 16 bytes: pad the tensor,"
     " and use `T.const` for extents of rows that are known at launch only."
+)
+_IN_ROWS = (
+    "Let the copy keep the order of the tensor's dimensions, and exchange the indices where the"
+    " tile is read (the compiler chooses a layout without conflicts for that); make rows multiples"
+    " of 16 bytes."
 )
 _COMPILER = (
     "The access is narrower than 16 bytes: see what determines the layout of its loop, and which"
@@ -88,7 +96,7 @@ _COMPILER = (
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Narrow accesses in order, or with gaps; else a queue that is full at narrow ones."""
-    found, gaps = list(_in_order(case)), in_gaps(case)
+    found, gaps = [*_in_order(case), *_copied(case)], in_gaps(case)
     if gaps is None or any(_is_more(each, gaps) for each in found):
         yield from found
     else:
@@ -129,6 +137,28 @@ def _in_order(case: KernelCase) -> Iterator[Draft]:
         yield Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER).warning()
     elif code is not None and code.whole:
         yield from _symptom(case, code)
+
+
+def _copied(case: KernelCase) -> Iterator[Draft]:
+    """Asynchronous copies of less than 16 bytes, where what they do for each of them takes time."""
+    code = case.sampled
+    said = [held for held in case.decided(CpAsync, "copy") if held[1].width < WIDEST]
+    if code is None or not said:
+        return
+    remark, decision = min(said, key=lambda each: each[1].width)
+    copies = [i for i in code.named("LDGSTS") if width_of(code.instructions[i].opcode) < WIDEST]
+    places = (case.user_line(code.instructions[index].place) for index in copies)
+    where = case.at_lines(code, {place.line for place in places if place})
+    own = code.rows(where) & ~code.rows(where, ("long_scoreboard", "barrier"))
+    taken = (1 - decision.width / WIDEST) * code.taken(own)
+    if code.share(taken) < COOL:
+        return
+    title = f"a copy to shared memory moves {decision.width} bytes at a time where 16 would do"
+    static = Evidence("static", f"{remark.subject}: {decision}", remark=remark)
+    place = case.place(remark.location, remark.subject)
+    cause = Cause(title, place, (static,), _IN_ROWS, _COMPILER)
+    seen = sampled(code, code.taken(own), "issue such copies, and work out where they go")
+    yield cause.costs(eliminated(taken, code.whole), seen)
 
 
 def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:

@@ -31,6 +31,9 @@ Nor does it help where registers are spilled already (a step to more warps takes
 blocks share a multiprocessor and the queues of memory are full of accesses, these have causes of
 their own; a block alone fills them by itself when it begins to load, while nobody computes.
 
+Two rounds of blocks, the last of which is not full, stay two where the next step has not room for
+all: then nothing comes back, as each round takes as long.
+
 Not told of: kernels whose grid leaves room already (fewer than a wave: more room would stay empty),
 kernels of products of warp groups or of copies of tiles, which hide latency by engines and not by
 warps (but where one block keeps its warp groups in step, `alone_in_step`), kernels with more than
@@ -197,7 +200,10 @@ def _saving(
     part = 1 - code.n(reasons=_KEPT, idle=True) / idle
 
     def covered(warps: float) -> float:
-        return part * (1 - 1 / faster(stations, launch.held, warps / launch.warps))
+        blocks = warps / launch.warps
+        if 1 < launch.waves <= 2 and launch.each > blocks:
+            return 0.0  # as many rounds
+        return part * (1 - 1 / faster(stations, launch.held, blocks))
 
     low, mid = OCCUPANCY_SURE * covered(step.warps), covered((step.warps + step.further) / 2)
     most = max(0.0, 1 - launch.held * launch.warps / step.warps)

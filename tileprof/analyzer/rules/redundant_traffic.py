@@ -12,9 +12,11 @@ in L2 it loads faster, but its products, and its waits, are those of the first.
 
 Where only some accesses of an innermost loop are repeated, what goes is their issue, their queue,
 and what waits for them. Others in the loop may be waited for instead, so no more than a third of
-that is sure. A store that each turn writes again is needed once; what its line does to get there
-(conversions, exchanges between threads) goes with it. Of pairs of loads of one address no more goes
-than waits for them: the others of the kernel stay.
+that is sure. Copies that run on their own are waited for together: of these waits the part goes
+that repeated bytes are. A store that each turn writes again is needed once; what its line does to
+get there (conversions, exchanges between threads) goes with it, and where loads are what the loop
+waits for, half of what the work leaves. Of pairs of loads of one address no more goes than waits
+for them: the others of the kernel stay.
 
 Loops that go on until a load has a value wait for somebody, and are left out. Tiles that a block
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
@@ -39,8 +41,16 @@ from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.machine.repeats import Repeated, alike, repetition, repetitions, turns_of
-from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
+from tileprof.analyzer.machine.repeats import (
+    Repeated,
+    alike,
+    parsed,
+    repetition,
+    repetitions,
+    turns_of,
+    width_in,
+)
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.few_products import few_products
 from tileprof.analyzer.rules.machine_code.moved_again import moved_again
 from tileprof.analyzer.rules.numbers.memory import (
@@ -63,6 +73,7 @@ _STORE = (
     " the last store counts."
 )
 _TWICE = "Load it once and use the value twice; a volatile load is not merged with another one."
+_MEMORY = "long_scoreboard"
 _COMPILER = (
     "The address does not change in the loop: see what keeps the access from being moved out"
     " (volatile, an alias, a barrier)."
@@ -112,6 +123,8 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         if hot is None:
             continue
         taken = _taken(code, where)
+        if kind == "load":
+            taken = np.maximum(taken, _waits_for_copies(code, each))
         if kind == "store":
             line = case.user_line(hot.place)
             same = [
@@ -119,16 +132,39 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
                 if same_line(case.user_line(code.instructions[index].place), line)
             ]  # fmt: skip
             taken = np.maximum(taken, code.taken(code.rows(same)))
-        if code.share(taken) < COLD:
+        held_up = _held_up(case, code, each) if kind == "store" else None
+        if code.share(taken) < COLD and held_up is None:
             continue
         text = f"{len(where)} {kind}s whose addresses do not change in the loop"
         static = Evidence("static", text)
         title = f"each iteration of a loop {kind}s the same bytes again"
         cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
         seen = sampled(code, taken, "are at them or wait for them")
-        own = _of_loads(code, each, taken) if kind == "load" else None
+        own = _of_loads(code, each, taken) if kind == "load" else held_up
         saving = own or eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
         yield cause.costs(saving, seen)
+
+
+def _waits_for_copies(code: KernelCode, each: Repeated) -> Weights:
+    """Waits for all copies of the loop that run on their own, by the part of repeated bytes."""
+    lines = parsed(code)
+    moved, again = (
+        sum(int(width_in(lines[i]).lstrip("US")) for i in where if lines[i].name == "LDGSTS")
+        for where in (each.loop, each.loads)
+    )
+    after = [i + 1 for i in each.loop if lines[i].name == "DEPBAR"]
+    part = again / moved if moved else 0.0
+    return part * code.taken(code.rows(after, (_MEMORY,)))
+
+
+def _held_up(case: KernelCase, code: KernelCode, each: Repeated) -> Saving | None:
+    """What stores cost where loads of the loop are what it waits for: none of the next iteration
+    begins before a store that could be to its place. None where it waits for something else."""
+    left, waits = reach.left(case), code.n(each.loop, (_MEMORY,))
+    if left is None or waits < HALFWAY * code.whole:
+        return None
+    mid = HALFWAY * left.mid
+    return Saving(0, mid, max(mid, left.high), samples=waits)
 
 
 def _of_loads(code: KernelCode, each: Repeated, taken: Weights) -> Saving | None:

@@ -18,6 +18,11 @@ Where ptxas says nothing, waits behind each product are how a compiler writes a 
 product needs the sums of this one: then no more goes than tensor cores multiply less than in
 products that are written well, and nothing with it.
 
+A loop whose products begin at zero in each iteration, and whose sums it adds up by itself
+(`machine/added_sums`), waits in the same way: with an accumulator that the products add to, it
+would go on while they multiply. Then the additions go as well, and likely half of the waits; the
+loop's loads come earlier, too.
+
 Where registers are spilled as well, both are one fault: more is alive than registers hold. Then a
 turn waits for all that it does, one after the other, and what spills take and all waits of these
 loops go together.
@@ -38,6 +43,7 @@ from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.kernel.spilled import spill_samples
 from tileprof.analyzer.kernel.tensor_use import groups_of, tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
+from tileprof.analyzer.machine.added_sums import added_sums
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.numbers.kernels import PACE_BUSY
@@ -54,6 +60,11 @@ _TITLE = "matrix products wait for one another"
 _ADVICE = (
     "Let products follow one another: one `T.gemm` over more of K, or the wait for a product after"
     " the next one has begun; read and write their accumulator outside of the loop."
+)
+_ACCUMULATE = (
+    "Let the product add to its accumulator (Triton: `acc = tl.dot(a, b, acc)`), in the layout in"
+    " which the product makes it: transpose operands, or the sum behind the loop, and not each"
+    " product's result."
 )
 _COMPILER = (
     "ptxas waits for each wgmma by itself where registers of a running one are touched: see what"
@@ -79,6 +90,8 @@ class _Serial:
     """The share that they are idle there."""
     groups: float = 1.0
     """Warp groups of a multiprocessor that run the first loop."""
+    sums: tuple[int, ...] = ()
+    """Places of additions that products could do."""
 
     @property
     def saved(self) -> float:
@@ -105,16 +118,21 @@ def find(case: KernelCase) -> Iterator[Draft]:
     sass = (hot.offset, hot.offset) if hot else None
     place = case.place(line, case.op_at(line), sass)
     static = Evidence("static", _static(said, serial), remark=said)
-    cause = Cause(_TITLE, place, (static,), _advice(said), _COMPILER)
+    advice = _ACCUMULATE if said is None and serial and serial.sums else _advice(said)
+    cause = Cause(_TITLE, place, (static,), advice, _COMPILER)
     if code is None or serial is None or not code.whole or not serial.where:
         yield cause.warning()
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
     seen = Evidence("samples", _dynamic(serial), int(waits.sum()))
     saved = serial.saved if said else min(serial.saved, serial.usual)
-    if saved < COLD:
+    if saved < COLD and not serial.sums:
         leave = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
         yield cause.ignored(", off the critical path", leave, seen, confidence="medium")
+        return
+    if serial.sums and not said:
+        gone = HALFWAY * waits + code.taken(code.rows(serial.sums))
+        yield cause.costs(eliminated(gone, code.whole), seen, most=1 / (1 - serial.most))
         return
     part = saved * serial.whole / float(waits.sum())
     saving = eliminated(waits * (code.whole / serial.whole), code.whole, part)
@@ -148,7 +166,8 @@ def _loops_waits(code: KernelCode, serial: _Serial) -> Weights:
 
 
 def _serial(case: KernelCase, code: KernelCode) -> _Serial:
-    found = (loop for loop in loops_with(code, PRODUCTS) if _is_serial(code, loop))
+    added = added_sums(code)
+    found = (each for each in loops_with(code, PRODUCTS) if each in added or _is_serial(code, each))
     loops = tuple(sorted(found, key=lambda loop: -code.n(loop)))
     where = tuple(index for loop in loops for index in loop if _takes_part(code, index))
     if not code.whole or not loops:
@@ -158,7 +177,8 @@ def _serial(case: KernelCase, code: KernelCode) -> _Serial:
     busy = sum(tensor_use(case, code, loop) * code.n(loop) for loop in loops) / whole
     idle = sum(code.n(loop) for loop in loops) / whole - busy
     most, groups = min(idle, LONGEST_SAVING), groups_of(case, code, loops[0])
-    return _Serial(loops, where, whole, waiting, busy, most, groups)
+    sums = tuple(index for loop in loops for index in added.get(loop, ()))
+    return _Serial(loops, where, whole, waiting, busy, most, groups, sums)
 
 
 def _is_serial(code: KernelCode, loop: range) -> bool:
@@ -179,6 +199,11 @@ def _static(said: Remark | None, serial: _Serial | None) -> str:
         reasons = "; ".join(str(each.reason) for each in said.rejected)
         return f"ptxas: {said.decision}: {reasons}"
     assert serial is not None
+    if serial.sums:
+        return (
+            f"the products of a loop of {len(serial.loops[0])} instructions begin at zero in each"
+            f" iteration, which then adds {len(serial.sums)} sums of a thread itself"
+        )
     return f"in a loop of {len(serial.loops[0])} instructions each wgmma is followed by a wait"
 
 

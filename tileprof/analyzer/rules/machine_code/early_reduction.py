@@ -7,7 +7,8 @@ what waits for them, and waits in the queue that they fill.
 A sum over threads of sums over turns is a sum over turns of sums over threads, so threads need to
 meet once and not in each of n turns: (1 - 1 / n) of it goes. Waits for global memory at these
 instructions stay. No more goes than the kernel's work leaves (`reach`): where memory is at its
-roof, exchanges run beside it. Each thread then keeps as many partial sums as it adds up elements in
+roof, exchanges run beside it. Where results of products lie the other way round, that is the cause
+(`turned_results`). Each thread then keeps as many partial sums as it adds up elements in
 a turn, which takes registers.
 """
 
@@ -26,6 +27,7 @@ from tileprof.analyzer.kernel.queues import behind, passes_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.early_sums import EarlySums, early_sums
 from tileprof.analyzer.machine.loops import turns
+from tileprof.analyzer.machine.turned_results import turned_results
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING
 
 _AUTHOR = (
@@ -44,7 +46,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """A loop in which threads meet in each turn for a sum."""
     code = case.sampled
     found = early_sums(code) if code else None
-    if code is None or found is None:
+    if code is None or found is None or turned_results(code) is not None:
         return
     taken = _taken(code, found)
     share, left = code.share(taken), reach.left(case, taken)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft
-from tileprof.analyzer.estimates import Saving, drawn
+from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
@@ -165,8 +165,6 @@ def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> S
     # Loads, addresses, barriers and turns go in proportion; the rest of the distance has other
     # causes as well.
     own = min(1 - turn.each / FEW_PRODUCTS_EACH, _again(case, turn)) * code.n(goes) / code.whole
-    mid = mid if own > 0 else 0.0
-    if mid > 0:
-        mid = drawn(Saving(0, min(own, mid), min(own, mid)), Saving(0, mid, max(mid, high))).mid
+    mid = min(mid, own)
     low = min(HALFWAY * mid, max(1 - least, HALFWAY * HALFWAY * mid))
     return Saving(max(0.0, min(low, mid)), max(0.0, mid), max(0.0, mid, high))
