@@ -120,7 +120,8 @@ CALL = "(x, out, rows, part, 128)"
 )
 def test_launches_that_a_loop_cuts(old: str, new: str, count: int) -> None:
     """However the part is given; the text may not say how many there are."""
-    assert split_launch(LAUNCHES.replace(old, new), "scale") == Split(11, "part", count)
+    found = split_launch(LAUNCHES.replace(old, new), "scale")
+    assert found == Split(11, "part", count, may_be_one="range(parts)" not in old)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +159,17 @@ def test_gain_of_launches_that_could_be_one(blocks: int, lost: float) -> None:
     most = 1 / (1 - (7 / 8 if blocks > 132 else 1) * lost / 10_000)
     assert finding.kernel_gain.mid == pytest.approx(most)
     assert (finding.title[:2], finding.place.location.line) == ("8 ", 11)
+
+
+def test_a_loop_that_may_have_run_once() -> None:
+    """Triton compiles a function of its own for part 1: without one, there was one launch."""
+    code = [("FFMA R0, R0, R1, R2", {"wait": 1000}, 0, 5)]
+    profile = on_h200(Made(name="scale", attributes=launch(132 * 8), code=code))
+    told = []
+    for text in (LAUNCHES, LAUNCHES.replace("range(parts)", "range(8)")):
+        tables = replace(profile.tables, sources={"run.py": text})
+        told.append(bool(found(replace(profile, tables=tables), "small-kernels")))
+    assert told == [False, True]
 
 
 # -- loops and blocks of tile kernels

@@ -33,6 +33,8 @@ class Split:
     """Name of the loop's index."""
     count: int
     """Iterations, the most that the text allows; 0 where it does not say how many."""
+    may_be_one: bool = False
+    """Whether the text has a case in which the loop runs once."""
 
 
 @lru_cache(maxsize=64)
@@ -96,7 +98,8 @@ def _of_loop(
     loads, stores = ({_tensor(given, e, derived) for e in each} for each in accesses)
     if not stores or None in loads | stores or loads & stores:
         return None
-    return Split(call.lineno, index.id, _count(loop.iter, around))
+    counts = _counts(loop.iter, around)
+    return Split(call.lineno, index.id, max(counts, default=0), 1 in counts)
 
 
 def _is_range(node: ast.expr) -> bool:
@@ -116,7 +119,8 @@ def _tensor(given: Mapping[str, ast.expr], parameter: str, derived: set[str]) ->
     return ast.unparse(value)
 
 
-def _count(iterations: ast.expr, around: ast.FunctionDef) -> int:
+def _counts(iterations: ast.expr, around: ast.FunctionDef) -> tuple[int, ...]:
+    """How many iterations there are, in each case that the text has; nothing if it does not say."""
     assert isinstance(iterations, ast.Call)
     end = iterations.args[0] if len(iterations.args) == 1 else None
     if isinstance(end, ast.Name):
@@ -127,7 +131,7 @@ def _count(iterations: ast.expr, around: ast.FunctionDef) -> int:
         end = values[0] if len(values) == 1 else None
     choices = [end.body, end.orelse] if isinstance(end, ast.IfExp) else [end]
     numbers = [e.value for e in choices if isinstance(e, ast.Constant) and type(e.value) is int]
-    return max(numbers) if len(numbers) == len(choices) else 0
+    return tuple(numbers) if len(numbers) == len(choices) else ()
 
 
 def _accesses(kernel: ast.FunctionDef) -> tuple[set[str], set[str]] | None:

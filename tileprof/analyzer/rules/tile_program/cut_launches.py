@@ -51,6 +51,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if case.ir:
         return
     for file, split in splits(case.program.profile.tables.sources, case.name):
+        if split.may_be_one and not _has_variants(case):
+            continue
         static = Evidence(
             "static",
             f"a loop over `{split.index}` launches it on a part of the same tensors each time, and"
@@ -60,6 +62,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
         place = case.place(Location(file, split.line))
         cause = Cause(f"{many} that one launch could replace", place, (static,), _AUTHOR)
         yield _draft(case, cause, 1, split.count or CUT_LAUNCHES_FEWEST, "a launch")
+
+
+def _has_variants(case: KernelCase) -> bool:
+    """Whether several functions of a kernel were sampled: Triton compiles one of its own where a
+    whole number is 1, as that of a part is in one of the launches."""
+    held = case.program.profile.tables.pc
+    counts = zip(held.functions, held.by_function.tolist())
+    return sum(1 for each, samples in counts if each.title == case.name and samples) != 1
 
 
 def _draft(case: KernelCase, cause: Cause, launches: int, count: int, what: str) -> Draft:

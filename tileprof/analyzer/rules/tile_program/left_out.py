@@ -32,8 +32,9 @@ _AUTHOR = (
 def left_out(case: KernelCase) -> Iterator[Draft]:
     """Yield a finding for each loop that has elements without work; where these are outside of a
     tensor as well, that is told elsewhere."""
-    told = min((each.inside for each in padded_ops(case.tiles)), default=1.0)
-    yield from (_draft(case, each) for each in masked_loops(case.tiles) if 1 - each.part < told)
+    if loops := masked_loops(case.tiles):
+        told = min((each.inside for each in padded_ops(case.tiles)), default=1.0)
+        yield from (_draft(case, each) for each in loops if 1 - each.part < told)
 
 
 def _draft(case: KernelCase, loop: Masked) -> Draft:
