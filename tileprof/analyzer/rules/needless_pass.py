@@ -4,8 +4,8 @@ Static: the program's text (`program/host_passes`): a call whose result one Trit
 reads, or that alone reads what one kernel wrote. Dynamic: the time of the kernels and copies of
 that call, by the user's line. Where a recording has no lines, the only kernels of that kind in the
 scope of the launch that ran as often as the launch did, if the text has no other call of the kind.
-Where no text has any, such a copy, or a fill before a kernel without atomics, is told with the
-condition that nobody else needs it.
+Where no text has any, such a copy, or a fill beside a kernel that stores all of some tensor, is
+told with the condition that nobody else needs it.
 
     time that goes = the pass's + the bytes by which the kernel's elements become narrower / roof
 
@@ -19,8 +19,8 @@ another order, which may cost as much.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import DEPENDENT, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, Place, duration, percent
-from tileprof.analyzer.kernel.global_memory import ATOMICS
 from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
 from tileprof.analyzer.program.triton_kernels import TritonKernel, triton_kernels
@@ -84,7 +83,7 @@ _UNREAD: dict[How, tuple[str, str]] = {
         " of the two is changed later.",
     ),
     "filled": (
-        "a tensor is filled for each launch of {kernel}, which has no atomics",
+        "a tensor is filled for each launch of {kernel}, which stores all of one",
         "If {kernel} stores all of that tensor, make it with torch.empty. The fill has to stay"
         " where some elements are not stored, or are read before.",
     ),
@@ -146,10 +145,10 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
                 yield _Seen(each, file, nodes, works)
 
 
-def _kernels(texts: object) -> tuple[TritonKernel, ...]:
+def _kernels(texts: Iterable[str]) -> tuple[TritonKernel, ...]:
     """Kernels of all files whose name no other one has."""
     found: dict[str, list[TritonKernel]] = {}
-    for text in texts:  # type: ignore[attr-defined]
+    for text in texts:
         for each in triton_kernels(text):
             found.setdefault(each.name, []).append(each)
     return tuple(held[0] for held in found.values() if len(held) == 1)
@@ -219,15 +218,15 @@ def _stored(tree: Contexts, each: _Seen) -> bool:
     known = float(tree.bytes[each.kernels].sum())
     if each.of.how != "filled" or not known:
         return True
-    least = sum(
-        float(tree.own("bytes")[node]) or _least_bytes(tree, node, each.of) for node in each.nodes
+    return known >= 0.9 * sum(
+        float(tree.own("bytes")[node]) or _least_bytes(tree, node) * max(each.of.after, 1)
+        for node in each.nodes
     )
-    return known >= 0.9 * least
 
 
-def _least_bytes(tree: Contexts, node: int, of: HostPass) -> float:
-    per_block = NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
-    return float(tree.own("blocks")[node]) * per_block * max(of.after, 1)
+def _least_bytes(tree: Contexts, node: int) -> float:
+    """Bytes that an elementwise kernel of PyTorch fills at least, by its grid: one an element."""
+    return float(tree.own("blocks")[node]) * NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
 
 
 def _draft(tree: Contexts, each: _Seen, case: KernelCase, time: float) -> Draft:
@@ -295,28 +294,31 @@ def _unread(tree: Contexts, cases: Mapping[int, KernelCase]) -> Iterator[Draft]:
         case = cases.get(works[0]) if len(works) == 1 else None
         if case is None:
             continue
+        lines = _stores(tree, case) if how == "filled" else ()
+        if not case.name.isidentifier() or case.ir or (how == "filled" and not lines):
+            continue
         time = float(tree.time[node])
-        if tree.share(time) >= COLD and _may_go_without(tree, how, node, case):
-            yield _unread_draft(tree, how, node, case, time)
+        if tree.share(time) >= COLD and _moves_as_much(tree, node, case):
+            place = replace(case.place(), location=case.line(lines[0])) if lines else case.place()
+            yield _unread_draft(tree, how, node, place, time)
 
 
-def _may_go_without(tree: Contexts, how: How, node: int, case: KernelCase) -> bool:
-    """Whether a kernel of the program's own may use what is copied, or overwrite what is filled."""
-    if not case.name.isidentifier() or case.ir:
-        return False
-    known = case.total("bytes") * tree.part_in_steps(case.nodes[0])
-    if how == "copied":
-        return known >= 0.9 * float(tree.own("bytes")[node])
-    code = case.code
-    if code is None or any(each.name in ATOMICS for each in code.instructions):
-        return False
-    per_block = NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
-    return known >= 0.9 * float(tree.own("bytes")[node] or tree.own("blocks")[node] * per_block)
+def _stores(tree: Contexts, case: KernelCase) -> tuple[int, ...]:
+    """Lines where a kernel stores all of a tensor that it does not read, as its text tells."""
+    kernels = _kernels(tree.profile.tables.sources.values())
+    found = next((each for each in kernels if each.name == case.name), None)
+    if found is None:
+        return ()
+    return tuple(sorted(line for name in found.fills for line in found.stores[name]))
 
 
-def _unread_draft(
-    tree: Contexts, how: How, node: int, case: KernelCase, time: float
-) -> Draft:  # fmt: skip
+def _moves_as_much(tree: Contexts, node: int, case: KernelCase) -> bool:
+    """Whether a kernel moves as many bytes as a pass copies, or fills at least."""
+    known = float(tree.bytes[list(case.nodes)].sum())
+    return known >= 0.9 * (float(tree.own("bytes")[node]) or _least_bytes(tree, node))
+
+
+def _unread_draft(tree: Contexts, how: How, node: int, place: Place, time: float) -> Draft:
     title, way = _UNREAD[how]
     between = _between(tree, [node])
     count = float(tree.count[node])
@@ -324,11 +326,9 @@ def _unread_draft(
     size = f", {moved / 1e6:,.3g} MB" if moved >= 1e6 else ""
     text = f"it takes {duration(time / count)}{size}, {percent(tree.share(time))} of {tree.whose}"
     often = Evidence("activities", f"both ran {count:,.0f} times, and no other kernel as often")
-    held = tree.place(node)
-    line = case.place().location
     return Draft(
-        "suggestion", title.format(kernel=case.name), Place(case.name, held.path, held.op, line),
-        (often, Evidence("activities", text)), way.format(kernel=case.name), "",
+        "suggestion", title.format(kernel=place.kernel), place,
+        (often, Evidence("activities", text)), way.format(kernel=place.kernel), "",
         tree.saving(
             0.0, time + between, NEEDLESS_PASS_GOES[-1] * time + 3 * between, between, between
         ),
