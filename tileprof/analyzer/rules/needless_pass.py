@@ -32,6 +32,7 @@ from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
 from tileprof.analyzer.program.triton_kernels import TritonKernel, triton_kernels
 from tileprof.analyzer.rules.numbers.memory import (
+    NEEDLESS_PASS_ALL,
     NEEDLESS_PASS_EACH,
     NEEDLESS_PASS_GOES,
     NEEDLESS_PASS_NARROW,
@@ -218,7 +219,7 @@ def _stored(tree: Contexts, each: _Seen) -> bool:
     known = float(tree.bytes[each.kernels].sum())
     if each.of.how != "filled" or not known:
         return True
-    return known >= 0.9 * sum(
+    return known >= NEEDLESS_PASS_ALL * sum(
         float(tree.own("bytes")[node]) or _least_bytes(tree, node) * max(each.of.after, 1)
         for node in each.nodes
     )
@@ -315,7 +316,7 @@ def _stores(tree: Contexts, case: KernelCase) -> tuple[int, ...]:
 def _moves_as_much(tree: Contexts, node: int, case: KernelCase) -> bool:
     """Whether a kernel moves as many bytes as a pass copies, or fills at least."""
     known = float(tree.bytes[list(case.nodes)].sum())
-    return known >= 0.9 * (float(tree.own("bytes")[node]) or _least_bytes(tree, node))
+    return known >= NEEDLESS_PASS_ALL * (float(tree.own("bytes")[node]) or _least_bytes(tree, node))
 
 
 def _unread_draft(tree: Contexts, how: How, node: int, place: Place, time: float) -> Draft:
@@ -362,12 +363,13 @@ def _evidence(tree: Contexts, each: _Seen, time: float, narrower: float) -> Iter
         told = f"nothing else than {kernel} reads it"
     yield Evidence("static", told)
     moved = float(tree.own("bytes")[each.nodes].sum()) / launches if launches else 0.0
-    size = f", {moved / 1e9:,.3g} GB" if moved >= 1e7 else ""
+    size = f", {moved / 1e6:,.3g} MB" if moved >= 1e6 else ""
     took = f"{duration(time / launches)} a call{size}, {percent(tree.share(time))} of {tree.whose}"
     yield Evidence("activities", f"the pass takes {took}")
     if narrower > 0:
         less = narrower / float(tree.count[each.kernels].sum())
-        yield Evidence("activities", f"{of.kernel} then moves {less / 1e9:,.3g} GB less a launch")
+        text = f"{of.kernel} then moves {less / 1e6:,.3g} MB less in each launch"
+        yield Evidence("activities", text)
 
 
 RULE = ProgramRule("needless-pass", find)

@@ -113,3 +113,7 @@ older versions; one that converts while it loads always computes the last number
 NEEDLESS_PASS_NARROW = 2
 """Bytes of an element before it is widened to 4 bytes, where the text does not tell: bfloat16 or
 float16. To 8 bytes half of them."""
+
+NEEDLESS_PASS_ALL = 0.9
+"""Bytes that a kernel moves by those of a pass, from which on it may use all that the pass made:
+grids are rounded up."""
