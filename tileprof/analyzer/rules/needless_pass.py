@@ -28,13 +28,14 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import DEPENDENT, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, Place, duration, percent
-from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
 from tileprof.analyzer.program.triton_kernels import TritonKernel, triton_kernels
 from tileprof.analyzer.rules.numbers.memory import (
     NEEDLESS_PASS_ALL,
     NEEDLESS_PASS_EACH,
     NEEDLESS_PASS_GOES,
+    NEEDLESS_PASS_KEPT,
     NEEDLESS_PASS_NARROW,
     NEEDLESS_PASS_NARROWER,
     NEEDLESS_PASS_THREADS,
@@ -186,10 +187,13 @@ def _fits(
     tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int]
 ) -> bool:  # fmt: skip
     """Whether, in a recording without lines, one node must be a pass and one its kernel."""
-    written, alike = passes_written(text), _CASTS if each.how in _CASTS else (each.how,)
-    if len(works) != 1 or len(passes) != 1 or sum(written.get(how, 0) for how in alike) != 1:
+    if len(works) != 1 or len(passes) != 1:
         return False
-    return _beside(tree, passes[0], works[0])
+    # One kernel of PyTorch copies and casts.
+    either = each.how != "filled" and tree.profile.kinds[passes[0]] == "kernel"
+    alike = (*_CASTS, "copied") if either else (each.how,)
+    once = sum(count for how, count in passes_written(text).items() if how in alike) == 1
+    return once and _beside(tree, passes[0], works[0])
 
 
 def _beside(tree: Contexts, node: int, work: int) -> bool:
@@ -232,15 +236,11 @@ def _least_bytes(tree: Contexts, node: int) -> float:
 
 def _draft(tree: Contexts, each: _Seen, case: KernelCase, time: float) -> Draft:
     of, peak = each.of, case.roofs.memory_peak
-    narrower = _narrower(tree, each, peak.value if peak else 0.0, time)
-    beside = narrower / peak.value * 1e9 if peak else 0.0
-    goes = zip(NEEDLESS_PASS_GOES, NEEDLESS_PASS_NARROWER)
-    low, mid, high = (part * time + other * beside for part, other in goes)
-    if beside < 0:  # the kernel then stores wider elements than before
-        low, high = low + 2 * beside, high - 0.5 * beside
+    rate = peak.value if peak else 0.0
+    fewer = _narrower(tree, each, rate, time)
+    low, mid, high = _saved(tree, each, time, fewer, rate)
     between = _between(tree, each.nodes)
     mid, high = mid + between, high + 3 * between
-    high = min(high, time + LONGEST_SAVING * float(tree.time[each.kernels].sum()))
     words = {
         "call": of.call, "tensor": of.tensor, "kernel": of.kernel, "parameter": of.parameter,
         "accesses": _lines(of.accesses),
@@ -251,13 +251,32 @@ def _draft(tree: Contexts, each: _Seen, case: KernelCase, time: float) -> Draft:
         way = {"copied": _INTO, "widened": _WIDENED_AFTER}.get(of.how, way)
     return Draft(
         "suggestion", title.format(**words), _place(tree, each),
-        tuple(_evidence(tree, each, time, narrower)), way.format(**words), "",
-        tree.saving(max(low, 0.0), mid, high, between, between),
+        tuple(_evidence(tree, each, time, fewer)), way.format(**words), "",
+        tree.saving(low, mid, high, between, between),
         confidence="high" if of.how == "copied" else "medium",
-        nodes=(*each.nodes, *(each.kernels if beside > 0 else ())),
+        nodes=(*each.nodes, *(each.kernels if fewer > 0 else ())),
         gaps=tree.ended_by(each.nodes, DEPENDENT),
-        launches_go=beside <= 0,
+        launches_go=fewer <= 0,
     )  # fmt: skip
+
+
+def _saved(
+    tree: Contexts, each: _Seen, time: float, fewer: float, rate: float
+) -> tuple[float, float, float]:  # fmt: skip
+    """What a pass's going saves of its own time and of its kernel's, ns: least, likely and most.
+
+    `fewer`: bytes that the kernel moves less, below 0 where it moves more; `rate`: bytes a second.
+    """
+    beside = fewer / rate * 1e9 if rate else 0.0
+    goes = zip(NEEDLESS_PASS_GOES, NEEDLESS_PASS_NARROWER)
+    low, mid, high = (part * time + other * beside for part, other in goes)
+    if beside < 0:
+        return max(0.0, low + 2 * beside), mid, time
+    kernel, moved = (float(column[each.kernels].sum()) for column in (tree.time, tree.bytes))
+    part = fewer / moved if moved else 0.0
+    # The kernel gains no more than its bytes become fewer, and what the L2 then keeps for it.
+    most = time + (NEEDLESS_PASS_KEPT + part) * kernel
+    return low, mid, max(mid, min(high, most))
 
 
 def _between(tree: Contexts, nodes: list[int]) -> float:
@@ -286,7 +305,8 @@ def _unread(tree: Contexts, cases: Mapping[int, KernelCase]) -> Iterator[Draft]:
     """Copies and fills that come once with each launch of a kernel, by calls that no text has."""
     texts = tree.profile.tables.sources.values()
     for how in _UNREAD:
-        nodes = np.flatnonzero(_does(tree, how)).tolist()
+        named = _does(tree, how) & (tree.kind("memcpy") if how == "copied" else True)
+        nodes = np.flatnonzero(named).tolist()
         if len(nodes) != 1 or any(passes_written(text).get(how) for text in texts):
             continue
         (node,) = nodes

@@ -103,6 +103,10 @@ NEEDLESS_PASS_NARROWER = (0.1, 1.0, 1.5)
 """Of what memory takes for the bytes by which a kernel's elements become narrower, what the kernel
 saves: least, likely, most. 0.03 to 1.3 in 24 such kernels on an H200, 0.9 in the middle."""
 
+NEEDLESS_PASS_KEPT = 0.3
+"""Most of a kernel's time that goes because a pass no longer takes its data out of the L2. By
+hand."""
+
 NEEDLESS_PASS_THREADS = 128
 """Threads of a block of PyTorch's elementwise kernels."""
 
