@@ -173,3 +173,10 @@ def test_fill_that_no_text_has() -> None:
     assert finding.confidence == "low"
     assert "If scale stores all of that tensor" in finding.author
     assert not found(recorded(text, FILL, 20 * 2.5e6, (5, 0)), "needless-pass")
+
+
+def test_two_passes_of_a_line_are_one_finding() -> None:
+    """Which of the kernels that the line launches is of which call, nobody knows."""
+    text = "    scale[g](x.float(), factors.float(), out, n, 64)\n"
+    finding = only(recorded(text, CAST, 0, (0, 0)), "needless-pass")
+    assert finding.title.startswith("x.float() and factors.float() is a pass over all of x and")

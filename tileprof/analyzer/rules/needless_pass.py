@@ -111,7 +111,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not tree.time.any():
         return
     cases = {node: case for case in program.kernels for node in case.nodes}
-    for each in _seen(tree):
+    for each in _together(_seen(tree)):
         time = float(tree.time[each.nodes].sum())
         case = cases.get(each.kernels[0])
         if case is not None and tree.share(time) >= COLD and _stored(tree, each):
@@ -127,11 +127,27 @@ def needless(tree: Contexts) -> Mask:
 # -- from the text to the tree
 
 
+def _together(passes: Iterable[_Seen]) -> Iterator[_Seen]:
+    """Passes of one line and kind as one: their nodes are the same."""
+    held: dict[tuple[int, ...], _Seen] = {}
+    for each in passes:
+        first = held.setdefault(tuple(each.nodes), each)
+        if first.of.call != each.of.call and first.of.kernel == each.of.kernel:
+            call, tensor = (
+                " and ".join((one, other))
+                for one, other in ((first.of.call, each.of.call), (first.of.tensor, each.of.tensor))
+            )
+            lines = tuple(sorted({*first.of.accesses, *each.of.accesses}))
+            both = replace(first.of, call=call, tensor=tensor, accesses=lines)
+            held[tuple(each.nodes)] = replace(first, of=both)
+    yield from held.values()
+
+
 def _seen(tree: Contexts) -> Iterator[_Seen]:
     sources = tree.profile.tables.sources
-    kernels = _kernels(sources.values())
-    for file, text in sources.items() if kernels else ():
-        for each in host_passes(text, kernels):
+    for file, text in sources.items():
+        kernels = _kernels(sources.values(), text)
+        for each in host_passes(text, kernels) if kernels else ():
             works = np.flatnonzero(
                 tree.kind("kernel") & (tree.time > 0) & _named(tree, each.kernel)
             ).tolist()
@@ -147,13 +163,17 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
                 yield _Seen(each, file, nodes, works)
 
 
-def _kernels(texts: Iterable[str]) -> tuple[TritonKernel, ...]:
-    """Kernels of all files whose name no other one has."""
+def _kernels(texts: Iterable[str], text: str = "") -> tuple[TritonKernel, ...]:
+    """The kernels of a text, and those of the others whose name no other one has.
+
+    One kernel may be there several times: code that was compiled before names another copy of it.
+    """
     found: dict[str, list[TritonKernel]] = {}
-    for text in texts:
-        for each in triton_kernels(text):
-            found.setdefault(each.name, []).append(each)
-    return tuple(held[0] for held in found.values() if len(held) == 1)
+    for each in (kernel for other in texts for kernel in triton_kernels(other)):
+        found.setdefault(each.name, []).append(each)
+    own = {each.name: each for each in triton_kernels(text)}
+    others = (held[0] for name, held in found.items() if name not in own and len(held) == 1)
+    return (*own.values(), *others)
 
 
 def _named(tree: Contexts, name: str) -> Mask:
@@ -326,11 +346,10 @@ def _unread(tree: Contexts, cases: Mapping[int, KernelCase]) -> Iterator[Draft]:
 
 def _stores(tree: Contexts, case: KernelCase) -> tuple[int, ...]:
     """Lines where a kernel stores all of a tensor that it does not read, as its text tells."""
-    kernels = _kernels(tree.profile.tables.sources.values())
-    found = next((each for each in kernels if each.name == case.name), None)
-    if found is None:
-        return ()
-    return tuple(sorted(line for name in found.fills for line in found.stores[name]))
+    texts = tree.profile.tables.sources.values()
+    kernels = [each for text in texts for each in triton_kernels(text) if each.name == case.name]
+    lines = {line for each in kernels for name in each.fills for line in each.stores[name]}
+    return tuple(sorted(lines))
 
 
 def _moves_as_much(tree: Contexts, node: int, case: KernelCase) -> bool:
