@@ -67,9 +67,12 @@ ZEROS = COPY.replace("%v = load %X, [%row, %j] {in_bounds = true} : float32\n", 
 )
 
 
-def kernel(*body: str, before: str = "") -> str:
-    """A kernel of one launch with these statements, maybe after another one."""
-    return HEAD + before + LAUNCH.format(body="\n    ".join(body)) + "}\n"
+def kernel(*body: str, before: str = "", after: str = "") -> str:
+    """A kernel of one launch with these statements, maybe after or before another one."""
+    return HEAD + before + LAUNCH.format(body="\n    ".join(body)) + after + "}\n"
+
+
+PASS_ON = COPY.replace("load %X", "load %T").replace("store %v, %T", "store %v, %Y")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,10 @@ def kernel(*body: str, before: str = "") -> str:
         (kernel(BACK, OUT, before=COPY.replace("[%row, %j] {in_bounds = true} : float32",
                                                "[%j, %row] : float32")), []),  # transposed
         (kernel(BACK, "copy %held, %T_tile", before=COPY.replace("%X,", "%Y,")), []),  # no input
+        (kernel(IN, AWAY, after=PASS_ON), [("passed on", "%T")]),
+        (kernel(IN, AWAY, BACK, after=PASS_ON), []),  # read elsewhere
+        (kernel(IN, AWAY, OUT, after=PASS_ON), []),  # written elsewhere
+        (kernel(IN, OUT, after=PASS_ON), []),  # not made here
         (kernel(IN, AWAY, BACK, OUT), [("kept", "%T")]),
         (kernel(IN, AWAY, BACK, OUT, BACK), []),  # read twice
         (kernel(IN, AWAY, BACK.replace("%T_tile", "%T_next"), OUT).replace(
@@ -104,7 +111,7 @@ def test_what_is_written_for_nothing(text: str, found: list[tuple[str, str]]) ->
     held = needless_writes(read(text))
     assert [(each.how, each.tensor) for each in held] == found
     assert all(each.written == SIZE for each in held)
-    gone = any(how in ("copied", "kept") for how, _ in found)
+    gone = any(how in ("copied", "passed on", "kept") for how, _ in found)
     assert needless_bytes(read(text)) == SIZE * gone
 
 

@@ -23,6 +23,7 @@ ALLOWED = {
     ("kernel/global_memory.py", "_WIDTHS"): "how opcodes are read",
     ("machine/arithmetic.py", "FORMS"): "a table whose rows say what each number is",
     ("machine/lane_arithmetic.py", "WORD"): "mask of a 32-bit word",
+    ("program/host_passes.py", "_WIDTHS"): "sizes of types",
     ("rules/program/optimizer_passes.py", "_FORMS"): "a table whose rows say what each number is",
     ("rules/program/optimizer_passes.py", "_MOMENTS"): "a part of that table",
 }

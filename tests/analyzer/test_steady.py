@@ -88,6 +88,16 @@ def test_lines_beside_a_loop_without_a_scope(visits: int, expected: float) -> No
     assert Steps(step.profile()).time / MS == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize(("visits", "expected"), [(2, 9), (3, 10)])
+def test_gaps_that_came_twice_beside_many_launches(visits: int, expected: float) -> None:
+    """Without a scope two may both be of first uses, such as that of a kernel and of a copy."""
+    step = Step()
+    call = step.node(-1, "api", "cuLaunchKernel")
+    step.launch(call, "nvjet_hsh", 9 * MS)
+    step.idle(call, LATE, MS, visits)
+    assert milliseconds(step) == pytest.approx(expected)
+
+
 def test_a_phase_tells_steps_without_a_scope() -> None:
     """As the recorder gives it: what is set-up is left out, work as well."""
     step = stepping()

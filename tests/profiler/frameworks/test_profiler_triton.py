@@ -276,6 +276,23 @@ def test_launches_that_cannot_be_derived_go_on(launching: Launching, names: dict
     assert work(profile, "add") == ()
 
 
+def test_texts_of_kernels_and_of_what_launches_them(
+    launching: Launching, names: dict[str, Any], tmp_path: Path
+) -> None:
+    """They are kept although no line was recorded; a kernel's function may be in another file."""
+    path = tmp_path / "kernels.py"
+    path.write_text("def add(x): ...\n")
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    kernel = CompiledKernel()
+    kernel.src.fn.fn = space["add"]
+    with profiler.profile(context="scopes") as session:
+        launching(kernel, *arrays(), 4000, 1024)
+        names["deliver"]()
+    assert session.profile is not None
+    assert {str(path), __file__} <= session.profile.tables.sources.keys()
+
+
 def test_nothing_is_kept_of_a_launch(launching: Launching) -> None:
     """Neither tensors nor kernels live longer for being recorded."""
     with profiler.profile(context="scopes"):

@@ -111,7 +111,15 @@ class Steps:
             return idle
         seen = (self.count >= self.least) | self._seen(idle)
         compiled = self.compiling & (self.count < self._usual / 2)
-        return idle & seen & ~self._of_lines_run_once & ~compiled
+        return idle & seen & ~self._of_lines_run_once & ~self._first_uses & ~compiled
+
+    @cached_property
+    def _first_uses(self) -> Mask:
+        """Gaps without a scope that came once or twice, where most work runs many times: a device
+        waits for what is loaded, or set up, before a kernel's first launch."""
+        many = not self.knows_setup and self._usual >= STEADY_MANY
+        rare: Mask = (self.loops < 0) & (self.count < STEADY_FEWEST) & many
+        return rare
 
     @cached_property
     def _of_lines_run_once(self) -> Mask:

@@ -4,8 +4,8 @@ Static: the program's text (`program/host_passes`): a call whose result one Trit
 reads, or that alone reads what one kernel wrote. Dynamic: the time of the kernels and copies of
 that call, by the user's line. Where a recording has no lines, the only kernels of that kind in the
 scope of the launch that ran as often as the launch did, if the text has no other call of the kind.
-Where no text has any, such a copy, or a fill before a kernel without atomics, is told with the
-condition that nobody else needs it.
+Where no text has any, such a copy, or a fill beside a kernel that stores all of some tensor, is
+told with the condition that nobody else needs it.
 
     time that goes = the pass's + the bytes by which the kernel's elements become narrower / roof
 
@@ -19,8 +19,8 @@ another order, which may cost as much.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,13 +28,14 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import DEPENDENT, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, Place, duration, percent
-from tileprof.analyzer.kernel.global_memory import ATOMICS
-from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
 from tileprof.analyzer.program.triton_kernels import TritonKernel, triton_kernels
 from tileprof.analyzer.rules.numbers.memory import (
+    NEEDLESS_PASS_ALL,
     NEEDLESS_PASS_EACH,
     NEEDLESS_PASS_GOES,
+    NEEDLESS_PASS_KEPT,
     NEEDLESS_PASS_NARROW,
     NEEDLESS_PASS_NARROWER,
     NEEDLESS_PASS_THREADS,
@@ -84,7 +85,7 @@ _UNREAD: dict[How, tuple[str, str]] = {
         " of the two is changed later.",
     ),
     "filled": (
-        "a tensor is filled for each launch of {kernel}, which has no atomics",
+        "a tensor is filled for each launch of {kernel}, which stores all of one",
         "If {kernel} stores all of that tensor, make it with torch.empty. The fill has to stay"
         " where some elements are not stored, or are read before.",
     ),
@@ -110,7 +111,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not tree.time.any():
         return
     cases = {node: case for case in program.kernels for node in case.nodes}
-    for each in _seen(tree):
+    for each in _together(_seen(tree)):
         time = float(tree.time[each.nodes].sum())
         case = cases.get(each.kernels[0])
         if case is not None and tree.share(time) >= COLD and _stored(tree, each):
@@ -126,11 +127,27 @@ def needless(tree: Contexts) -> Mask:
 # -- from the text to the tree
 
 
+def _together(passes: Iterable[_Seen]) -> Iterator[_Seen]:
+    """Passes of one line and kind as one: their nodes are the same."""
+    held: dict[tuple[int, ...], _Seen] = {}
+    for each in passes:
+        first = held.setdefault(tuple(each.nodes), each)
+        if first.of.call != each.of.call and first.of.kernel == each.of.kernel:
+            call, tensor = (
+                " and ".join((one, other))
+                for one, other in ((first.of.call, each.of.call), (first.of.tensor, each.of.tensor))
+            )
+            lines = tuple(sorted({*first.of.accesses, *each.of.accesses}))
+            both = replace(first.of, call=call, tensor=tensor, accesses=lines)
+            held[tuple(each.nodes)] = replace(first, of=both)
+    yield from held.values()
+
+
 def _seen(tree: Contexts) -> Iterator[_Seen]:
     sources = tree.profile.tables.sources
-    kernels = _kernels(sources.values())
-    for file, text in sources.items() if kernels else ():
-        for each in host_passes(text, kernels):
+    for file, text in sources.items():
+        kernels = _kernels(sources.values(), text)
+        for each in host_passes(text, kernels) if kernels else ():
             works = np.flatnonzero(
                 tree.kind("kernel") & (tree.time > 0) & _named(tree, each.kernel)
             ).tolist()
@@ -146,13 +163,17 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
                 yield _Seen(each, file, nodes, works)
 
 
-def _kernels(texts: object) -> tuple[TritonKernel, ...]:
-    """Kernels of all files whose name no other one has."""
+def _kernels(texts: Iterable[str], text: str = "") -> tuple[TritonKernel, ...]:
+    """The kernels of a text, and those of the others whose name no other one has.
+
+    One kernel may be there several times: code that was compiled before names another copy of it.
+    """
     found: dict[str, list[TritonKernel]] = {}
-    for text in texts:  # type: ignore[attr-defined]
-        for each in triton_kernels(text):
-            found.setdefault(each.name, []).append(each)
-    return tuple(held[0] for held in found.values() if len(held) == 1)
+    for each in (kernel for other in texts for kernel in triton_kernels(other)):
+        found.setdefault(each.name, []).append(each)
+    own = {each.name: each for each in triton_kernels(text)}
+    others = (held[0] for name, held in found.items() if name not in own and len(held) == 1)
+    return (*own.values(), *others)
 
 
 def _named(tree: Contexts, name: str) -> Mask:
@@ -186,10 +207,13 @@ def _fits(
     tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int]
 ) -> bool:  # fmt: skip
     """Whether, in a recording without lines, one node must be a pass and one its kernel."""
-    written, alike = passes_written(text), _CASTS if each.how in _CASTS else (each.how,)
-    if len(works) != 1 or len(passes) != 1 or sum(written.get(how, 0) for how in alike) != 1:
+    if len(works) != 1 or len(passes) != 1:
         return False
-    return _beside(tree, passes[0], works[0])
+    # One kernel of PyTorch copies and casts.
+    either = each.how != "filled" and tree.profile.kinds[passes[0]] == "kernel"
+    alike = (*_CASTS, "copied") if either else (each.how,)
+    once = sum(count for how, count in passes_written(text).items() if how in alike) == 1
+    return once and _beside(tree, passes[0], works[0])
 
 
 def _beside(tree: Contexts, node: int, work: int) -> bool:
@@ -219,28 +243,24 @@ def _stored(tree: Contexts, each: _Seen) -> bool:
     known = float(tree.bytes[each.kernels].sum())
     if each.of.how != "filled" or not known:
         return True
-    least = sum(
-        float(tree.own("bytes")[node]) or _least_bytes(tree, node, each.of) for node in each.nodes
+    return known >= NEEDLESS_PASS_ALL * sum(
+        float(tree.own("bytes")[node]) or _least_bytes(tree, node) * max(each.of.after, 1)
+        for node in each.nodes
     )
-    return known >= 0.9 * least
 
 
-def _least_bytes(tree: Contexts, node: int, of: HostPass) -> float:
-    per_block = NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
-    return float(tree.own("blocks")[node]) * per_block * max(of.after, 1)
+def _least_bytes(tree: Contexts, node: int) -> float:
+    """Bytes that an elementwise kernel of PyTorch fills at least, by its grid: one an element."""
+    return float(tree.own("blocks")[node]) * NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
 
 
 def _draft(tree: Contexts, each: _Seen, case: KernelCase, time: float) -> Draft:
     of, peak = each.of, case.roofs.memory_peak
-    narrower = _narrower(tree, each, peak.value if peak else 0.0, time)
-    beside = narrower / peak.value * 1e9 if peak else 0.0
-    goes = zip(NEEDLESS_PASS_GOES, NEEDLESS_PASS_NARROWER)
-    low, mid, high = (part * time + other * beside for part, other in goes)
-    if beside < 0:  # the kernel then stores wider elements than before
-        low, high = low + 2 * beside, high - 0.5 * beside
+    rate = peak.value if peak else 0.0
+    fewer = _narrower(tree, each, rate, time)
+    low, mid, high = _saved(tree, each, time, fewer, rate)
     between = _between(tree, each.nodes)
     mid, high = mid + between, high + 3 * between
-    high = min(high, time + LONGEST_SAVING * float(tree.time[each.kernels].sum()))
     words = {
         "call": of.call, "tensor": of.tensor, "kernel": of.kernel, "parameter": of.parameter,
         "accesses": _lines(of.accesses),
@@ -251,13 +271,32 @@ def _draft(tree: Contexts, each: _Seen, case: KernelCase, time: float) -> Draft:
         way = {"copied": _INTO, "widened": _WIDENED_AFTER}.get(of.how, way)
     return Draft(
         "suggestion", title.format(**words), _place(tree, each),
-        tuple(_evidence(tree, each, time, narrower)), way.format(**words), "",
-        tree.saving(max(low, 0.0), mid, high, between, between),
+        tuple(_evidence(tree, each, time, fewer)), way.format(**words), "",
+        tree.saving(low, mid, high, between, between),
         confidence="high" if of.how == "copied" else "medium",
-        nodes=(*each.nodes, *(each.kernels if beside > 0 else ())),
+        nodes=(*each.nodes, *(each.kernels if fewer > 0 else ())),
         gaps=tree.ended_by(each.nodes, DEPENDENT),
-        launches_go=beside <= 0,
+        launches_go=fewer <= 0,
     )  # fmt: skip
+
+
+def _saved(
+    tree: Contexts, each: _Seen, time: float, fewer: float, rate: float
+) -> tuple[float, float, float]:  # fmt: skip
+    """What a pass's going saves of its own time and of its kernel's, ns: least, likely and most.
+
+    `fewer`: bytes that the kernel moves less, below 0 where it moves more; `rate`: bytes a second.
+    """
+    beside = fewer / rate * 1e9 if rate else 0.0
+    goes = zip(NEEDLESS_PASS_GOES, NEEDLESS_PASS_NARROWER)
+    low, mid, high = (part * time + other * beside for part, other in goes)
+    if beside < 0:
+        return max(0.0, low + 2 * beside), mid, time
+    kernel, moved = (float(column[each.kernels].sum()) for column in (tree.time, tree.bytes))
+    part = fewer / moved if moved else 0.0
+    # The kernel gains no more than its bytes become fewer, and what the L2 then keeps for it.
+    most = time + (NEEDLESS_PASS_KEPT + part) * kernel
+    return low, mid, max(mid, min(high, most))
 
 
 def _between(tree: Contexts, nodes: list[int]) -> float:
@@ -286,7 +325,8 @@ def _unread(tree: Contexts, cases: Mapping[int, KernelCase]) -> Iterator[Draft]:
     """Copies and fills that come once with each launch of a kernel, by calls that no text has."""
     texts = tree.profile.tables.sources.values()
     for how in _UNREAD:
-        nodes = np.flatnonzero(_does(tree, how)).tolist()
+        named = _does(tree, how) & (tree.kind("memcpy") if how == "copied" else True)
+        nodes = np.flatnonzero(named).tolist()
         if len(nodes) != 1 or any(passes_written(text).get(how) for text in texts):
             continue
         (node,) = nodes
@@ -295,28 +335,30 @@ def _unread(tree: Contexts, cases: Mapping[int, KernelCase]) -> Iterator[Draft]:
         case = cases.get(works[0]) if len(works) == 1 else None
         if case is None:
             continue
+        lines = _stores(tree, case) if how == "filled" else ()
+        if not case.name.isidentifier() or case.ir or (how == "filled" and not lines):
+            continue
         time = float(tree.time[node])
-        if tree.share(time) >= COLD and _may_go_without(tree, how, node, case):
-            yield _unread_draft(tree, how, node, case, time)
+        if tree.share(time) >= COLD and _moves_as_much(tree, node, case):
+            place = replace(case.place(), location=case.line(lines[0])) if lines else case.place()
+            yield _unread_draft(tree, how, node, place, time)
 
 
-def _may_go_without(tree: Contexts, how: How, node: int, case: KernelCase) -> bool:
-    """Whether a kernel of the program's own may use what is copied, or overwrite what is filled."""
-    if not case.name.isidentifier() or case.ir:
-        return False
-    known = case.total("bytes") * tree.part_in_steps(case.nodes[0])
-    if how == "copied":
-        return known >= 0.9 * float(tree.own("bytes")[node])
-    code = case.code
-    if code is None or any(each.name in ATOMICS for each in code.instructions):
-        return False
-    per_block = NEEDLESS_PASS_THREADS * NEEDLESS_PASS_EACH[-1]
-    return known >= 0.9 * float(tree.own("bytes")[node] or tree.own("blocks")[node] * per_block)
+def _stores(tree: Contexts, case: KernelCase) -> tuple[int, ...]:
+    """Lines where a kernel stores all of a tensor that it does not read, as its text tells."""
+    texts = tree.profile.tables.sources.values()
+    kernels = [each for text in texts for each in triton_kernels(text) if each.name == case.name]
+    lines = {line for each in kernels for name in each.fills for line in each.stores[name]}
+    return tuple(sorted(lines))
 
 
-def _unread_draft(
-    tree: Contexts, how: How, node: int, case: KernelCase, time: float
-) -> Draft:  # fmt: skip
+def _moves_as_much(tree: Contexts, node: int, case: KernelCase) -> bool:
+    """Whether a kernel moves as many bytes as a pass copies, or fills at least."""
+    known = float(tree.bytes[list(case.nodes)].sum())
+    return known >= NEEDLESS_PASS_ALL * (float(tree.own("bytes")[node]) or _least_bytes(tree, node))
+
+
+def _unread_draft(tree: Contexts, how: How, node: int, place: Place, time: float) -> Draft:
     title, way = _UNREAD[how]
     between = _between(tree, [node])
     count = float(tree.count[node])
@@ -324,11 +366,9 @@ def _unread_draft(
     size = f", {moved / 1e6:,.3g} MB" if moved >= 1e6 else ""
     text = f"it takes {duration(time / count)}{size}, {percent(tree.share(time))} of {tree.whose}"
     often = Evidence("activities", f"both ran {count:,.0f} times, and no other kernel as often")
-    held = tree.place(node)
-    line = case.place().location
     return Draft(
-        "suggestion", title.format(kernel=case.name), Place(case.name, held.path, held.op, line),
-        (often, Evidence("activities", text)), way.format(kernel=case.name), "",
+        "suggestion", title.format(kernel=place.kernel), place,
+        (often, Evidence("activities", text)), way.format(kernel=place.kernel), "",
         tree.saving(
             0.0, time + between, NEEDLESS_PASS_GOES[-1] * time + 3 * between, between, between
         ),
@@ -362,12 +402,13 @@ def _evidence(tree: Contexts, each: _Seen, time: float, narrower: float) -> Iter
         told = f"nothing else than {kernel} reads it"
     yield Evidence("static", told)
     moved = float(tree.own("bytes")[each.nodes].sum()) / launches if launches else 0.0
-    size = f", {moved / 1e9:,.3g} GB" if moved >= 1e7 else ""
+    size = f", {moved / 1e6:,.3g} MB" if moved >= 1e6 else ""
     took = f"{duration(time / launches)} a call{size}, {percent(tree.share(time))} of {tree.whose}"
     yield Evidence("activities", f"the pass takes {took}")
     if narrower > 0:
         less = narrower / float(tree.count[each.kernels].sum())
-        yield Evidence("activities", f"{of.kernel} then moves {less / 1e9:,.3g} GB less a launch")
+        text = f"{of.kernel} then moves {less / 1e6:,.3g} MB less in each launch"
+        yield Evidence("activities", text)
 
 
 RULE = ProgramRule("needless-pass", find)

@@ -116,6 +116,11 @@ class Events:
         # Last: an observer may have been compiled, which is no part of the program.
         self._native.set_epoch(epoch)
 
+    @property
+    def files(self) -> list[str]:
+        """Files of what launched kernels of other compilers, as far as these tell."""
+        return self._triton.files if self._triton is not None else []
+
     def end(self) -> None:
         """Record nothing until `begin`."""
         if self._triton is not None:

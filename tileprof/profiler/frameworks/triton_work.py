@@ -2,7 +2,7 @@
 
 In: launches, through Triton's own hooks, and the arguments of launches.  Out: flops and bytes of a
 launch, announced to the native recorder right before it; a range around a launch that its author
-gives a name of its own, as Proton shows it.
+gives a name of its own, as Proton shows it; files of kernels and of what launches them.
 
 The hook gets a launch's metadata alone, so `CompiledKernel.launch_metadata`, which makes them from
 the launch's arguments, is wrapped while a recording listens, and puts the derived work on them. A
@@ -12,9 +12,11 @@ version of Triton that does this in another way has no derived work; nothing is 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
-from types import ModuleType
+from collections.abc import Iterator
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from tileprof.profiler.frameworks.triton_bytes import Estimate, estimate
@@ -35,6 +37,9 @@ _NOTHING = 0.0, 0.0
 _NAME = "name"
 _DOMAIN = "triton"
 """Domain of the ranges around launches that have names."""
+
+_OF_LAUNCHES = ("triton", __name__.partition(".")[0])
+"""Packages whose code is between a user's launch and what listens to it."""
 
 _METHOD = "launch_metadata"
 _BEFORE = 3
@@ -58,6 +63,15 @@ class TritonWork:
         self._open = _Open()
         self._watch: Watch = when_imported("triton.knobs", self._attach)
         self._deriving = _Deriving()
+
+    @property
+    def files(self) -> list[str]:
+        """Files of the kernels that were launched, and of the lines that first launched them.
+
+        Debug information names the file that a kernel was compiled from, which may be another one
+        with the same text, as Triton keeps compiled kernels by their text.
+        """
+        return list(self._deriving.files)
 
     def pause(self, paused: bool) -> None:
         """Announce nothing while nothing is recorded: the next kernel that is would be given it."""
@@ -119,6 +133,8 @@ class _Deriving:
         self._replaced: Replaced | None = None
         self.on = True
         """Whether work is derived."""
+        self.files: dict[str, None] = {}
+        """Files of kernels and of what launches them, in the order of the first launches."""
         self._watch: Watch = when_imported("triton.compiler.compiler", self._attach)
 
     def stop(self) -> None:
@@ -168,9 +184,24 @@ class _Deriving:
         # Another object may have this identity later.
         held = weakref.ref(kernel, lambda _: estimates.pop(key, None))
         estimates[key] = held, None
+        self.files |= dict.fromkeys(_files(kernel))
         found = estimate(kernel, _BEFORE)
         estimates[key] = held, found
         return found
+
+
+def _files(kernel: Any) -> Iterator[str]:
+    """Yield the file of a kernel's function, and that of the code which launches it right now."""
+    source = getattr(kernel, "src", None)
+    function = getattr(getattr(source, "fn", None), "fn", None)
+    if isinstance(function, FunctionType):
+        yield function.__code__.co_filename
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _OF_LAUNCHES:
+            yield frame.f_code.co_filename
+            return
+        frame = frame.f_back
 
 
 def _number(value: Any) -> float:

@@ -305,6 +305,7 @@ class Session:
         # A kernel that ran on several devices at one call path is there for one of them.
         ran_on = [recorder.kernels[kernel].device for kernel in sorted({*used, *launches})]
         files += [kernel.source_file for kernel in kernels]
+        files += recorder.events.files if recorder.events is not None else []
         places = {kernel: place for place, kernel in enumerate(used)}
         ctas, left_out = cta_timelines([each.excerpts for each in stores], places)
         pc = recorder.pc_samples(builder, periods, final) if setup else PcSamples()

@@ -111,6 +111,10 @@ NEEDLESS_PASS_NARROWER = (0.1, 1.0, 1.5)
 """Of what memory takes for the bytes by which a kernel's elements become narrower, what the kernel
 saves: least, likely, most. 0.03 to 1.3 in 24 such kernels on an H200, 0.9 in the middle."""
 
+NEEDLESS_PASS_KEPT = 0.3
+"""Most of a kernel's time that goes because a pass no longer takes its data out of the L2. By
+hand."""
+
 NEEDLESS_PASS_THREADS = 128
 """Threads of a block of PyTorch's elementwise kernels."""
 
@@ -121,3 +125,7 @@ older versions; one that converts while it loads always computes the last number
 NEEDLESS_PASS_NARROW = 2
 """Bytes of an element before it is widened to 4 bytes, where the text does not tell: bfloat16 or
 float16. To 8 bytes half of them."""
+
+NEEDLESS_PASS_ALL = 0.9
+"""Bytes that a kernel moves by those of a pass, from which on it may use all that the pass made:
+grids are rounded up."""
