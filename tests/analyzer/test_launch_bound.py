@@ -37,7 +37,8 @@ def test_the_host_is_the_limit() -> None:
     )
     assert finding.evidence[3].text == (
         "devices work for 70.0 % of the time in steps, 0.0 % in launches that are short or do not"
-        " fill them; the likely gain is that of 5 times the work per launch"
+        " fill them; the likely gain is that of 5 times as much work per launch, in a larger batch"
+        " or by one launch of a graph"
     )
     recording = finding.evidence[2].text
     assert recording.endswith("the gaps before late launches likely take 33 % less time")

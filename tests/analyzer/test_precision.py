@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.made import Made, found, only, program, report_of
 from tests.analyzer.steps import MS, Step, training
+from tileprof.profile import DeviceInfo
 
 PEAKS = {"fma_float32": 60e12, "tensor_tf32": 400e12}
 PLAIN = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3"
@@ -66,6 +69,19 @@ def test_without_measured_peaks_there_is_no_number() -> None:
     """The cause is known, and what it costs; not what a change brings."""
     finding = only(products().profile(), "precision")
     assert (finding.severity, finding.program_gain) == ("warning", None)
+
+
+def test_usual_peaks_of_the_name_of_a_device_that_was_not_measured() -> None:
+    """An H200 reaches 65 TFLOP/s without tensor cores and 453 with them."""
+    profile = products().profile()
+    device = DeviceInfo("cuda:0", name="NVIDIA H200", multiprocessors=132)
+    finding = only(replace(profile, tables=replace(profile.tables, devices=(device,))), "precision")
+    assert finding.severity == "suggestion"
+    assert finding.evidence[-1].text == (
+        "another device of this name was measured at 65 TFLOP/s without and 453 with tensor cores"
+    )
+    measured = only(products().profile({"fma_float32": 65e12, "tensor_tf32": 453e12}), "precision")
+    assert finding.program_gain == measured.program_gain
 
 
 def test_without_times_there_is_a_name() -> None:

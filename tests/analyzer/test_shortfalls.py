@@ -108,6 +108,7 @@ def test_a_last_wave_that_is_not_full(blocks: float, lost: float) -> None:
         ("sm80_xmma_fprop_implicit_gemm_tf32f32", 1 / 0.62 - 1),
         ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128>", 1 / 0.62 - 1),
         ("sm90_xmma_gemm_f32f32_tf32f32", 0.0),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nt_align1>", 0.0),
     ],
 )
 def test_products_with_instructions_of_older_gpus(name: str, part: float) -> None:

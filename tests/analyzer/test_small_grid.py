@@ -35,6 +35,13 @@ def test_half_of_the_multiprocessors_have_no_block() -> None:
     assert "66 of 132" in finding.static[0].text
 
 
+@pytest.mark.parametrize(("blocks", "told"), [(66, True), (5_000, False)])
+def test_the_grid_of_the_first_launch_is_not_that_of_all(blocks: int, told: bool) -> None:
+    """A library's kernel whose first launch is small, and whose launches are large on average."""
+    made = Made(attributes=launch(66), metrics={"blocks": float(blocks)})
+    assert bool(found(on_h200(made), RULE)) is told
+
+
 def test_tiles_of_a_product_load_by_their_edges() -> None:
     """32 blocks in four parts each: half of the time; as the root of it without known flops."""
     many = Made(attributes=launch(32), code=PRODUCT, ir=IR, metrics={"flops": 1e9})

@@ -43,10 +43,15 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + more
 
 
+_LONGEST_NAME = 64
+"""Characters of a kernel's name in a sentence: cuDNN's have 130."""
+
+
 def plain(name: str) -> str:
-    """A kernel's name without what C++ puts around it."""
+    """Return a kernel's name without what C++ puts around it, and without the end of a long one."""
     short = re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
-    return short or name
+    short = short or name
+    return short if len(short) <= _LONGEST_NAME else f"{short[: _LONGEST_NAME - 1]}…"
 
 
 TIERS: tuple[Tier, ...] = get_args(Tier)

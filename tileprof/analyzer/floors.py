@@ -54,13 +54,13 @@ class Floors:
         for case in tree.program.kernels:
             for node in case.nodes:
                 if tree.time[node] > 0:
-                    roofs = self._roofs(case)
+                    roofs = self.roofs(case)
                     self.floor[node], limit = self._of(case, roofs, node)
                     self.limits[node] = limit
                     self.assumed |= roofs is not case.roofs and limit in ("memory", "arithmetic")
 
-    def _roofs(self, case: KernelCase) -> Roofs:
-        """The roofs of a kernel's device; usual ones where they were not measured."""
+    def roofs(self, case: KernelCase) -> Roofs:
+        """Return the roofs of a kernel's device; usual ones where they were not measured."""
         info = case.device_info
         usual = FLOORS_USUAL.get(info.name, {}) if info is not None else {}
         if case.roofs.peaks or not usual:
@@ -78,7 +78,7 @@ class Floors:
 
     def lacks_roofs(self, case: KernelCase) -> bool:
         """Return whether a kernel's work is known, and nothing of what its device reaches."""
-        if self._roofs(case).peaks:
+        if self.roofs(case).peaks:
             return False
         nodes = list(case.nodes)
         counted = (self._tree.bytes[nodes] + self._tree.flops[nodes]).any()
@@ -104,7 +104,7 @@ class Floors:
     def on_tensor_cores(self, case: KernelCase, node: int) -> float:
         """Return what the work of a node would take at least on tensor cores that round 32-bit
         floats, ns; infinite where their rate is not known."""
-        roofs = self._roofs(case)
+        roofs = self.roofs(case)
         rate, memory = roofs.peaks.get("tensor_tf32"), roofs.memory_peak
         if rate is None:
             return float("inf")

@@ -39,6 +39,7 @@ from tileprof.analyzer.kernel.launches import Launch, busy_share, launch_of
 from tileprof.analyzer.numbers.reports import SHORTFALLS_ISSUED, SHORTFALLS_SHORT
 from tileprof.analyzer.numbers.shared import HOPPER, MMA_OF_WGMMA
 from tileprof.analyzer.program.convolutions import changes_layout
+from tileprof.analyzer.program.types_by_name import roofs_by_name
 
 Shortfall: TypeAlias = Literal[
     "layout", "few-blocks", "last-wave", "short-launch", "older-instructions", "second-read",
@@ -131,4 +132,6 @@ class Shortfalls:
 
 def _is_older(case: KernelCase) -> bool:
     device = case.device_info
-    return device is not None and device.major >= HOPPER and bool(_OLDER.search(case.name))
+    on_tensor_cores = any(each.startswith("tensor") for each in roofs_by_name(case.name)[:1])
+    is_hopper = device is not None and device.major >= HOPPER
+    return is_hopper and on_tensor_cores and bool(_OLDER.search(case.name))

@@ -5,14 +5,14 @@ plain multiply-adds; `tf32`, `s1688`: tensor cores). Dynamic: its time, and what
 measured to do both ways. At the same part of the roof a kernel takes old peak / new peak of its
 time, and never less than its operations at the new peak, or its bytes at that of the memory; that
 is the most. Tensor cores wait sooner for memory and for the ends of tiles than plain multiply-adds,
-so three quarters of that pace are taken for likely, three tenths of it for sure. Without measured
-peaks there is no number.
+so three quarters of that pace are taken for likely, three tenths of it for sure. Where a device was
+not measured, the usual peaks of its name count; without these there is no number.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
@@ -20,9 +20,11 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
+from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
 from tileprof.analyzer.rules.numbers.work import PRECISION_PACES
+from tileprof.profile import DevicePeak
 
 _PLAIN = re.compile(
     r"sgemm|ffma|simt.*gemm|gemm_f32f32_|implicit_convolve_sgemm|scudnn"
@@ -101,27 +103,29 @@ def _title(count: int) -> str:
 
 def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str]:
     """What tensor cores save, and by which peaks; nothing where these were not measured."""
-    peaks = [each.roofs.peaks for each in plain if {_OLD, _NEW} <= each.roofs.peaks.keys()]
+    roofs = Floors(tree)
+    peaks = [each for case in plain if {_OLD, _NEW} <= (each := roofs.roofs(case).peaks).keys()]
     if len(peaks) < len(plain):
         return None, ""
     ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
 
     def saved(pace: float) -> float:
-        times = ((tree.in_steps(each), _floor(tree, each)) for each in plain)
+        times = ((tree.in_steps(each), _floor(tree, each, peaks[0])) for each in plain)
         return sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times)
 
     saving = tree.saving(*map(saved, PRECISION_PACES))
     old, new = (peaks[0][name].value / 1e12 for name in (_OLD, _NEW))
-    told = f"the device was measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
+    device = "the device was" if plain[0].roofs.peaks else "another device of this name was"
+    told = f"{device} measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
     return saving, told
 
 
-def _floor(tree: Contexts, case: KernelCase) -> float:
+def _floor(tree: Contexts, case: KernelCase, peaks: Mapping[str, DevicePeak]) -> float:
     """The least time of a kernel's work by measured peaks, ns; 0 where its work is not known."""
     nodes = list(case.nodes)
     flops, moved = float(tree.flops[nodes].sum()), float(tree.bytes[nodes].sum())
-    memory = case.roofs.peaks.get("hbm_copy") or case.roofs.peaks.get("hbm_read")
-    compute = flops / case.roofs.peaks[_NEW].value * 1e9
+    memory = peaks.get("hbm_copy") or peaks.get("hbm_read")
+    compute = flops / peaks[_NEW].value * 1e9
     return max(compute, moved / memory.value * 1e9 if memory else 0.0)
 
 

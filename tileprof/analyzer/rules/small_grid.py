@@ -33,6 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+import numpy as np
+
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
@@ -51,6 +53,7 @@ from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.program.masks import own
 from tileprof.analyzer.rules.machine_code.dealt_out import is_dealt_out, left_with_more
 from tileprof.analyzer.rules.numbers.blocks import (
     SMALL_GRID_BY_EDGES,
@@ -77,7 +80,7 @@ _COMPILER = "The choice of tiles did not consider the number of multiprocessors 
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel whose grid leaves multiprocessors without a block."""
     launch = launch_of(case)
-    if launch is None or launch.each >= SMALL_GRID_FEW:
+    if launch is None or launch.each >= SMALL_GRID_FEW or not _is_usual(case, launch):
         return
     place, evidence = launch_place(case), (_static(launch), *_measured(case, launch))
     each = case.time / case.launches if case.launches else 0.0
@@ -108,6 +111,22 @@ def find(case: KernelCase) -> Iterator[Draft]:
         confidence="medium" if in_turn or case.rate("sm_use") is not None else "low",
         after_others=not (has_products(case) or in_turn), known=in_turn,
     )  # fmt: skip
+
+
+def _is_usual(case: KernelCase, launch: Launch) -> bool:
+    """Return whether the kernel spends most of its time in launches with so few blocks.
+
+    A kernel's grid is that of its first launch, and a library's kernel is launched with many.
+    """
+    nodes = list(case.nodes)
+    times, blocks = (
+        np.nan_to_num(case.program.whole_kernels(each)[nodes]) for each in ("time", "blocks")
+    )
+    counts = own(case.program.profile, "count")[nodes]
+    if not times.any() or not blocks.any():
+        return True
+    few = blocks < SMALL_GRID_FEW * launch.multiprocessors * counts
+    return bool(times[few].sum() >= times.sum() / 2)
 
 
 def _parts(case: KernelCase, launch: Launch) -> float:

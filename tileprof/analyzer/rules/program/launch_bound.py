@@ -142,7 +142,8 @@ class _Work:
         return (
             f"devices work for {percent(self._busy / self._steps)} of the time in steps,"
             f" {percent(self._empty / self._steps)} in launches that are short or do not fill them;"
-            f" the likely gain is that of {more} times the work per launch"
+            f" the likely gain is that of {more} times as much work per launch, in a larger batch"
+            " or by one launch of a graph"
         )
 
 
