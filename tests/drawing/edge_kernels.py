@@ -267,6 +267,24 @@ def dots_of_threads(A, X):
     return Y
 
 
+@tileprof.jit
+def bisected(X, Edges):
+    """Two points of a thread that walk through a table apart from each other."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Edges: T.Tensor((63,), T.float32)
+    Y = T.empty((N,), T.uint8)
+    with T.Kernel(N // 256, threads=128) as b:
+        for j in T.Parallel(256):
+            x = X[b * 256 + j]
+            at = T.alloc_var(T.int32, 0)
+            for s in T.serial(6):
+                if Edges[at + (32 >> s) - 1] <= x:
+                    at = at + (32 >> s)
+            Y[b * 256 + j] = at
+    return Y
+
+
 def _floats(*shapes, dtype=np.float32):
     def make():
         draw = np.random.default_rng(0)
@@ -309,6 +327,7 @@ CALLS = [
     (sums_of_groups, _groups, "sums of groups"),
     (halves_of_sums, _floats((5, 512)), "halves of sums"),
     (dots_of_threads, _floats((4, 256), (256,), dtype=np.float16), "dots of threads"),
+    (bisected, lambda: [*_floats((512,))(), np.linspace(-2, 2, 63, dtype=np.float32)], "bisection"),
     (steps_found, _and(_floats((500,)), 0, 600, 3), "walked list"),
 ]
 """Kernels, what makes their arguments, and names."""

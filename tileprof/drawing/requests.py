@@ -381,14 +381,17 @@ class Requests:
 
 
 def _different(asked: Ints, count: int) -> Ints:
-    """Return the instructions without those that ask again for what one of the same `count` asks
-    for, in every lane.
+    """Return the requests without those that ask in every lane for what one of the same `count`
+    before them does.
 
     asked: bytes, int64[blocks, instructions, warps, 32], -1 for a lane that takes no part.
     """
-    groups = np.sort(asked.reshape(len(asked), -1, count, *asked.shape[2:]), axis=2)
-    kept = np.ones(count, np.bool_)
-    kept[1:] = (np.diff(groups, axis=2) != 0).any(axis=(0, 1, 3, 4))
+    groups = asked.reshape(len(asked), -1, count, *asked.shape[2:])
+    kept = [
+        at
+        for at in range(count)
+        if not any(np.array_equal(groups[:, :, at], groups[:, :, before]) for before in range(at))
+    ]
     return groups[:, :, kept].reshape(len(asked), -1, *asked.shape[2:])
 
 
