@@ -68,6 +68,13 @@ def test_numbers_of_a_page(conflicts: Any) -> None:
     assert conflicts.uncounted == frozenset()
 
 
+def test_a_page_of_several_launches_has_their_sums() -> None:
+    """Maxima and sums of 100 columns, then 96 rows."""
+    held = pages.shown(EVERY["columns_softmax"]).quantities
+    assert held["bytes written"] == 4 * (2 * 100 + 96 * 100)
+    assert held["bytes asked for by reads"] == 4 * (96 * 100 + 96 * 100 + 2 * 100 * 24)
+
+
 @pytest.mark.parametrize("name", RECORDED["counters"])
 def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %."""

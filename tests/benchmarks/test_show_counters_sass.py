@@ -20,6 +20,7 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show
 
+main: Any = importlib.import_module("benchmarks.show_counters.__main__")
 ways: Any = importlib.import_module("tests.drawing.test_ways")
 edges: Any = importlib.import_module("tests.drawing.edge_kernels")
 boxes: Any = importlib.import_module("tests.cuda.test_aligned_boxes")
@@ -44,6 +45,18 @@ def test_machine_code_asks_for_what_an_h200_counted() -> None:
     assert not unknown
     page, code = both["global", "read", "threads"]
     assert (code.requests, code.taken) == (page.requests, page.taken) == (4096, 73_724)
+
+
+def test_a_launch_runs_on_what_the_ones_before_it_left() -> None:
+    """Two launches: the second one reads maxima and sums of the first."""
+    need_machine_code()
+    every = (each for cases in main.GROUPS.values() for each in cases)
+    (case,) = (each for each in every if each.name == "columns_softmax")
+    both, left_out, unknown = beside(case)
+    assert not left_out
+    assert not unknown
+    page, code = both["global", "read", "threads"]
+    assert page == code
 
 
 def edge(number: int) -> Case:

@@ -195,6 +195,96 @@ def steps_found(X, Ends):
     return Y
 
 
+@tileprof.jit
+def divided(X, By):
+    """Rows that are cut alike: their vectors share a branch, and what one loads the others have."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    By: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M // 8, threads=256) as b:
+        for i, j in T.Parallel(8, N):
+            Y[b * 8 + i, j] = X[b * 8 + i, j] / By[j]
+    return Y
+
+
+@tileprof.jit
+def sums_of_groups(X, At, Factor, Sums, Squares):
+    """Values behind checks of indices, of which the second one is loaded again, and factors that
+    each element of a vector loads under its own condition."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    At: T.Tensor((M,), T.int32)
+    Factor: T.Tensor((M,), T.float32)
+    Sums: T.Tensor((16, N), T.float32)
+    Squares: T.Tensor((16,), T.float32)
+    with T.Kernel(T.ceildiv(M, 8), threads=128) as b:
+        held = T.alloc_fragment((8, 256), T.float32)
+        T.copy(X[b * 8, 0], held)
+        for i, j in T.Parallel(8, 256):
+            if b * 8 + i < M and j < N:
+                T.atomic_add(Sums[At[b * 8 + i], j], held[i, j] * Factor[b * 8 + i])
+        for i in T.Parallel(8):
+            if b * 8 + i < M:
+                T.atomic_add(Squares[At[b * 8 + i]], Factor[b * 8 + i])
+                T.atomic_add(Squares[At[b * 8 + i]], Factor[b * 8 + i] * Factor[b * 8 + i])
+
+
+@tileprof.jit
+def halves_of_sums(X):
+    """Sums over warps that the store of one thread needs."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M,), T.float32)
+    with T.Kernel(M, threads=128) as m:
+        row = T.alloc_fragment((N,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.copy(X[m, 0], row)
+        T.reduce_sum(row, total)
+        Y[m] = total[0] * 0.5
+    return Y
+
+
+@tileprof.jit
+def dots_of_threads(A, X):
+    """Elements of threads that are converted between layouts before all of them are written."""
+    M, K = T.const("M, K")
+    A: T.Tensor((M, K), T.float16)
+    X: T.Tensor((K,), T.float16)
+    Y = T.empty((M, 32), T.float32)
+    with T.Kernel(M // 4, threads=(32, 4)) as b:
+        tx, ty = T.get_thread_binding(0), T.get_thread_binding(1)
+        a = T.alloc_local((8,), T.float16)
+        x = T.alloc_local((8,), T.float16)
+        total = T.alloc_local((1,), T.float32)
+        T.clear(total)
+        for v in T.vectorized(8):
+            a[v] = A[b * 4 + ty, tx * 8 + v]
+            x[v] = X[tx * 8 + v]
+        for v in T.serial(8):
+            total[0] += T.cast(a[v], T.float32) * T.cast(x[v], T.float32)
+        Y[b * 4 + ty, tx] = total[0]
+    return Y
+
+
+@tileprof.jit
+def bisected(X, Edges):
+    """Two points of a thread that walk through a table apart from each other."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Edges: T.Tensor((63,), T.float32)
+    Y = T.empty((N,), T.uint8)
+    with T.Kernel(N // 256, threads=128) as b:
+        for j in T.Parallel(256):
+            x = X[b * 256 + j]
+            at = T.alloc_var(T.int32, 0)
+            for s in T.serial(6):
+                if Edges[at + (32 >> s) - 1] <= x:
+                    at = at + (32 >> s)
+            Y[b * 256 + j] = at
+    return Y
+
+
 def _floats(*shapes, dtype=np.float32):
     def make():
         draw = np.random.default_rng(0)
@@ -212,6 +302,12 @@ def _and(make, low, high, count):
     return lambda: [*make(), np.random.default_rng(1).integers(low, high, count).astype(np.int32)]
 
 
+def _groups():
+    x, factor = _floats((21, 200), (21,))()
+    at = np.random.default_rng(1).integers(0, 16, 21).astype(np.int32)
+    return [x, at, factor, np.zeros((16, 200), np.float32), np.zeros(16, np.float32)]
+
+
 CALLS = [
     (turned_and_cut, _floats((70, 136), dtype=np.float16), "transpose"),
     (turned_and_cut, _floats((70, 133), dtype=np.float16), "transpose of odd rows"),
@@ -227,6 +323,11 @@ CALLS = [
     (gained, _half_and_float, "gains of rows"),
     (pairs_of_rows, _floats((70, 200)), "two stores"),
     (decayed, _floats((16, 256)), "scan"),
+    (divided, _floats((16, 100), (100,)), "rows cut alike"),
+    (sums_of_groups, _groups, "sums of groups"),
+    (halves_of_sums, _floats((5, 512)), "halves of sums"),
+    (dots_of_threads, _floats((4, 256), (256,), dtype=np.float16), "dots of threads"),
+    (bisected, lambda: [*_floats((512,))(), np.linspace(-2, 2, 63, dtype=np.float32)], "bisection"),
     (steps_found, _and(_floats((500,)), 0, 600, 3), "walked list"),
 ]
 """Kernels, what makes their arguments, and names."""

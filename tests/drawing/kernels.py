@@ -320,3 +320,24 @@ def by_columns(A, B, S):
                 total[i, j] += c[i, j] * S[k, bx * 128 + j]
         T.copy(total, C[by * 64, bx * 128])
     return C
+
+
+@tileprof.jit
+def listed(A, B, First):
+    """Tiles from one number of a list to the next, multiplied."""
+    E, R, N = T.const("E, R, N")
+    A: T.Tensor((E, 64, 32), T.bfloat16)
+    B: T.Tensor((E * 32, N), T.bfloat16)
+    First: T.Tensor((R,), T.int32)
+    C = T.empty(((R - 1) * 64, N), T.bfloat16)
+    with T.Kernel(N // 64, R - 1, threads=128) as (bx, by):
+        a = T.alloc_shared((64, 32), T.bfloat16)
+        b = T.alloc_shared((32, 64), T.bfloat16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(First[by + 1] - First[by], num_stages=2):
+            T.copy(A[First[by] + k, 0:64, 0:32], a)
+            T.copy(B[(First[by] + k) * 32, bx * 64], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * 64, bx * 64])
+    return C

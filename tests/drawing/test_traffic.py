@@ -32,6 +32,7 @@ from tests.drawing.kernels import (
     kept,
     large,
     left_early,
+    listed,
     neighbours,
     pairs,
     product,
@@ -366,6 +367,18 @@ def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:
     code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
     # Counts by both; Tiles before, twice in and once behind the loop over K and V at once.
     assert sum(each.name == "LDG" for each in code.instructions) == 2 + 4
+
+
+def test_a_role_holds_the_scalars_that_it_loaded_before_a_loop() -> None:
+    """Of 6 blocks 4 warps and the thread that loads ahead read the two ends of their part of the
+    list, however many tiles it has; each of these loads stands once in the code of both."""
+    a, b = np.zeros((7, 64, 32), BF16), np.zeros((7 * 32, 128), BF16)
+    drawing = show(listed, a, b, np.array([0, 3, 3, 7], np.int32))
+    (launch,) = drawing.watch.launches
+    assert launch.traffic is not None
+    assert named(launch.traffic)["read", "First", "threads"].requests == 6 * (4 + 1) * 2
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    assert sum(each.name == "LDG" for each in code.instructions) == 2 * 2
 
 
 def test_scalars_of_roles_are_asked_for_where_there_are_roles() -> None:

@@ -8,7 +8,7 @@ lanes of each instruction, and how many shuffles its warps make.  The rules are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,8 +89,9 @@ def exchange_of(op: ir.OpBase, threads: int) -> Exchange | None:
             return None
 
 
-def sunk_loads(launch: ir.Launch) -> dict[ir.Reduce, ir.Store]:
+def sunk_loads(launch: ir.Launch, alone: Container[ir.OpBase]) -> dict[ir.Reduce, ir.Store]:
     """Return the sums over warps that only one store to global memory needs, with that store.
+    alone: what one thread does outside of loops over points.
 
     NVRTC moves the loads of the warps' parts into the branch around such a store, where nothing
     between them changes shared memory: warps that store nothing load nothing.
@@ -103,11 +104,14 @@ def sunk_loads(launch: ir.Launch) -> dict[ir.Reduce, ir.Store]:
             for access in op.accesses():
                 if access.reads:
                     readers.setdefault(base(access.value), set()).add(op)
+    users = ir.users(ir.walk(launch.body))
     found: dict[ir.Reduce, ir.Store] = {}
     for block in _blocks(launch.body):
         for at, op in enumerate(block.ops):
             if isinstance(op, ir.Reduce) and op.scratch is not None and op.clear:
-                store = _only_store(op.target, block.ops[at + 1 :], readers)
+                behind = block.ops[at + 1 :]
+                one = {each: _needs(each, users) for each in behind if each in alone}
+                store = _only_store(op.target, behind, readers, one)
                 if store is not None:
                     found[op] = store
     return found
@@ -122,10 +126,20 @@ def _blocks(block: ir.Block) -> Iterator[ir.Block]:
                 yield from _blocks(inner)
 
 
+def _needs(op: ir.OpBase, users: Mapping[ir.Value, Sequence[ir.OpBase]]) -> set[ir.OpBase]:
+    """Return the ops that are no computations and need what an op gives."""
+    needed = {each for value in op.results for each in users.get(value, ())}
+    return set[ir.OpBase]().union(*(_needs(n, users) if is_pure(n) else {n} for n in needed))
+
+
 def _only_store(
-    value: ir.Value, following: Sequence[ir.OpBase], readers: Mapping[ir.Value, set[ir.OpBase]]
+    value: ir.Value,
+    following: Sequence[ir.OpBase],
+    readers: Mapping[ir.Value, set[ir.OpBase]],
+    alone: Mapping[ir.OpBase, set[ir.OpBase]],
 ) -> ir.Store | None:
-    """Return the store to global memory that alone needs a fragment, perhaps through others."""
+    """Return the store to global memory that alone needs a fragment, perhaps through others.
+    alone: what one thread does, with the ops that need it."""
     asked, seen = {value}, set[ir.OpBase]()
     for op in following:
         inside = set(ir.walk(op.body)) if isinstance(op, ir.Parallel) else {op}
@@ -138,6 +152,10 @@ def _only_store(
                 return None
             continue
         seen |= inside
+        if isinstance(op, ir.Load) and needed <= seen:
+            # Numbers for the store of one thread.
+            stores = [each for each in alone.get(op, ()) if isinstance(each, ir.Store)]
+            spaces = {each.buffer.buffer.space for each in stores}
         if spaces == {"fragment"}:
             asked |= {each.buffer for each in stores}
             continue

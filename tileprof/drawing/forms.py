@@ -334,10 +334,10 @@ class Forms:
                         places = places_of(form.points, form.shape)
                         flat = places.reshape(len(places), -1, len(form.shape))
                         key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
-                        if key in seen:
+                        checked = _behind_check(op, users)
+                        if not seen.isdisjoint({key, (key, checked)}):
                             self._of[op] = replace(form, points=form.points[:0], together=1)
-                        elif not _is_behind_check(op, users):
-                            seen.add(key)
+                        seen.add((key, checked) if checked is not None else key)
                 for each in op.blocks():
                     visit(each, set(seen))
 
@@ -456,14 +456,18 @@ def _by_first_threads(way: Way) -> set[ir.OpBase]:
 
     A load of global memory stays in front where a guard chooses between it and another value, or
     where it stands in a branch of its own, of which NVRTC makes one with that of the only change.
+    Indices that are checked stay, too, because all threads note one that is outside.
     """
     ops = list(ir.walk(way.loop.body))
     users = ir.users(ops)
     found: set[ir.OpBase] = set()
     changes = [each for each in ops if isinstance(each, ir.Store | ir.Atomic)]
     stay = _is_cut(way.planner) and len(changes) == 1
+    checked = {index for each in changes for index in checked_indices(each)}
     for op in reversed(ops):
         match op:
+            case _ if not checked.isdisjoint(op.results):
+                checked.update(op.operand_values())
             case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
                 found.add(op)
             case ir.Load(buffer=buffer) if buffer.buffer.space == "global" and (
@@ -506,18 +510,18 @@ def _writes_shared(op: ir.OpBase) -> bool:
     return isinstance(op, ir.Store | ir.Atomic) and op.buffer.buffer.space == "shared"
 
 
-def _is_behind_check(load: ir.Load, users: Mapping[ir.Value, Sequence[ir.OpBase]]) -> bool:
-    """Return whether the text has a load in the branch of the one access that needs it, which a
-    check of indices stands in front of: what follows cannot rely on it."""
+def _behind_check(load: ir.Load, users: Mapping[ir.Value, Sequence[ir.OpBase]]) -> ir.OpBase | None:
+    """Return the one access that needs a load, where the text has the load in its branch behind a
+    check of indices: what follows cannot rely on it."""
     value = load.result
-    while len(needed := users.get(value, ())) == 1:
+    while len(needed := set(users.get(value, ()))) == 1:
         (op,) = needed
         if isinstance(op, ir.Store | ir.Atomic):
-            return value not in op.indices and bool(checked_indices(op))
+            return op if value not in op.indices and checked_indices(op) else None
         if not is_pure(op):
-            return False
+            return None
         (value,) = op.results
-    return False
+    return None
 
 
 def _only_places(load: ir.Load, planner: Planner, vectors: Container[ir.OpBase]) -> bool:

@@ -72,8 +72,10 @@ class Requests:
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
         self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op, self._forms.matrices))))
-        sunk = sunk_loads(op)
-        self._sunk = {each: store for each, store in sunk.items() if store in self._forms.points}
+        alone = self._forms.by_one_thread
+        sunk = sunk_loads(op, alone)
+        stores = self._forms.points | alone
+        self._sunk = {each: store for each, store in sunk.items() if store in stores}
         for each in self.scalars or ():
             moved = Moved(each.requests, each.requests, each.requests, each.requests * each.bytes)
             self._add(each.op, "read", each.buffer, "global", "threads", moved)
@@ -130,14 +132,19 @@ class Requests:
                 self._add(op, "read", access.buffer.name, "fragment", "shuffle", passed)
         return True
 
-    def _load_parts(self, access: Access, form: Form, rows: Ints) -> None:
+    def _load_parts(self, access: Access, form: Form | None, rows: Ints) -> None:
         """Add the loads of sums that lanes make only where they store.  rows: bytes by block and
-        point, -1 where nothing is stored."""
+        point, -1 where nothing is stored; without a form one thread of each block stores."""
         waiting = self._waiting.pop(access.op, [])
         if not waiting:
             return
         whole = np.broadcast_to(rows, (access.lanes[0], rows.shape[1]))
-        stored = np.where(form.points >= 0, whole[:, np.maximum(form.points, 0)], -1) >= 0
+        if form is None:
+            points = np.full((1, self._forms.warps.get(access.op, 1), _WARP), -1)
+            points[0, 0, 0] = 0
+        else:
+            points = form.points
+        stored = np.where(points >= 0, whole[:, np.maximum(points, 0)], -1) >= 0
         lanes_of = np.asarray(stored.any(axis=1))
         # By warp, the lanes that store, and in how many blocks.
         active = [
@@ -198,6 +205,8 @@ class Requests:
             return self._in_form(access, form, text, rows).times(blocks)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
+        if access.op in forms.by_one_thread:
+            self._load_parts(access, None, rows)
         if access.op in forms.points or access.op in forms.by_one_thread:
             return self._summed(access, _lone(each), 1).times(times)
         # Outside of a loop every thread loads.
@@ -372,14 +381,17 @@ class Requests:
 
 
 def _different(asked: Ints, count: int) -> Ints:
-    """Return the instructions without those that ask again for what one of the same `count` asks
-    for, in every lane.
+    """Return the requests without those that ask in every lane for what one of the same `count`
+    before them does.
 
     asked: bytes, int64[blocks, instructions, warps, 32], -1 for a lane that takes no part.
     """
-    groups = np.sort(asked.reshape(len(asked), -1, count, *asked.shape[2:]), axis=2)
-    kept = np.ones(count, np.bool_)
-    kept[1:] = (np.diff(groups, axis=2) != 0).any(axis=(0, 1, 3, 4))
+    groups = asked.reshape(len(asked), -1, count, *asked.shape[2:])
+    kept = [
+        at
+        for at in range(count)
+        if not any(np.array_equal(groups[:, :, at], groups[:, :, before]) for before in range(at))
+    ]
     return groups[:, :, kept].reshape(len(asked), -1, *asked.shape[2:])
 
 

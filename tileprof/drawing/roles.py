@@ -10,7 +10,7 @@ without that, it is a program that the interpreter runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .one_thread import by_one_thread
+from .repeated_loads import Loops, Numbers
 
 WARP = 32
 
@@ -75,7 +76,7 @@ def scalar_loads(
         ):
             scalars = _Scalars(fixed_buffers(kernel, launch), by_one_thread(block))
             program = _program(kernel, launch, roles[0], block, scalars)
-            listener = _Listener(warps, scalars.alone)
+            listener = _Listener(warps, scalars.alone, _repeated(program, scalars.alone))
             if any(isinstance(each, ir.Load) for each in program.ops()):
                 with listening(listener):
                     InterpreterExecutable(program).run(values, symbols)
@@ -88,11 +89,13 @@ def scalar_loads(
 class _Listener:
     """Notes the loads of global memory of a role, which so many warps make."""
 
-    def __init__(self, warps: int, alone: set[ir.OpBase]) -> None:
+    def __init__(self, warps: int, alone: set[ir.OpBase], held: set[ir.OpBase]) -> None:
         self.found: list[ScalarLoad] = []
         self._warps = warps
         self._alone = alone
         """Loads that one thread makes."""
+        self._held = held
+        """Loads of what threads have already."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Begin a run."""
@@ -102,6 +105,8 @@ class _Listener:
 
     def note(self, access: Access) -> None:
         """Note a load of each block that takes part."""
+        if access.op in self._held:
+            return
         if isinstance(access.op, ir.Load) and access.buffer.type.space == "global":
             made = np.broadcast_to(np.asarray(access.elements()), access.lanes)
             blocks = int(np.where(access.mask, made, 0).sum())
@@ -122,6 +127,31 @@ def _program(
     made = launch.with_body(scalars.block(body, {}))
     ops = [made if op is launch else op for op in kernel.body.ops]
     return kernel.with_body(ir.Block(kernel.body.args, ops))
+
+
+def _repeated(kernel: ir.Kernel, alone: set[ir.OpBase]) -> set[ir.OpBase]:
+    """Return the loads of a kernel's scalars that ask for what one in front of them did, in their
+    block or in one around; a load that one thread makes `alone` is there for no other."""
+    found: set[ir.OpBase] = set()
+
+    def visit(block: ir.Block, loops: Loops, loaded: set[Hashable]) -> None:
+        for op in block.ops:
+            numbers.visit(op, loops)
+            if isinstance(op, ir.Load) and (key := numbers.scalar(op)) is not None:
+                if key in loaded:
+                    found.add(op)
+                elif op not in alone:
+                    loaded.add(key)
+            inside = loops | {op} if isinstance(op, ir.For | ir.While) else loops
+            for each in op.blocks():
+                for value in each.args:
+                    numbers.bind(value, numbers.fresh(inside))
+                visit(each, inside, set(loaded))
+
+    for launch in kernel.launches():
+        numbers = Numbers(launch, set(kernel.param_values()))
+        visit(launch.body, frozenset(), set())
+    return found
 
 
 class _Scalars:
