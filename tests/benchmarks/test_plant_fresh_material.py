@@ -34,11 +34,11 @@ OF_TILES = [each.name for each in fresh.FRESH if "tile" in each.languages]
 @cache
 def mutants_of(family: str) -> list[Any]:
     """Mutants of a family by operators that came with it, made once."""
-    family, made = families.FAMILIES[family], []
+    held, made = families.FAMILIES[family], list[Any]()
     for operator in fresh.FRESH:
-        if family.language in operator.languages:
-            sites = enumerate(operator.sites(family.program))
-            made += [mutants.Mutant(family, operator, number, site) for number, site in sites]
+        if held.language in operator.languages:
+            sites = enumerate(operator.sites(held.program))
+            made += [mutants.Mutant(held, operator, number, site) for number, site in sites]
     return made
 
 

@@ -1,7 +1,5 @@
 """Material of the fourth test split: kernels, problems and operators that came after the third.
 
-It was written without knowledge of what the analyzer says and of what earlier splits' runs gave.
-
 - `extents`: families' names, their extents on a GPU and on a processor, and formulas.
 - `tile_problems`, `triton_problems`: inputs, and results in float64.
 - `tile_operators`, `triton_operators`: from a program to sites, as earlier operators have them;

@@ -18,7 +18,7 @@ def _x(**extents: int) -> dict[str, int]:
 _PRODUCT = "2 * M * N * K"
 
 TILES: tuple[Row, ...] = (
-    Row("american_put", _x(N=131072), _x(N=3)),
+    Row("american_put", _x(N=65536), _x(N=2)),
     Row("binary_product", _x(M=8192, N=8192, words=128), _x(M=70, N=72, words=24)),
     Row("compact_rows", _x(M=65536, N=1024), _x(M=5, N=256)),
     Row("dct_blocks", _x(H=8192, W=8192), _x(H=24, W=136)),
@@ -40,7 +40,7 @@ TILES: tuple[Row, ...] = (
     Row("requantise_product", _x(M=8192, N=8192, K=4096), _x(M=140, N=136, K=160),
         {"flops": _PRODUCT}),
     Row("small_fft", _x(M=262144), _x(M=9)),
-    Row("sobel", _x(H=8194, W=8192), _x(H=13, W=600)),
+    Row("sobel", _x(H=16386, W=16384), _x(H=13, W=600)),
     Row("ssim", _x(H=8192, W=8192), _x(H=40, W=1040)),
     Row("state_step", _x(batch=512, S=16, D=8192), _x(batch=2, S=4, D=300)),
     Row("time_warp", _x(batch=16384, length=256), _x(batch=3, length=24)),
@@ -62,7 +62,8 @@ TRITONS: tuple[Row, ...] = (
     Row("bucket_bias", _x(heads=64, N=2048), _x(heads=2, N=60)),
     Row("byte_decode", _x(groups=1024, heads=16, N=4096, dim=128),
         _x(groups=3, heads=16, N=192, dim=64)),
-    Row("conv_update", _x(batch=4096, D=8192), _x(batch=3, D=700)),
+    Row("conv_update", _x(batch=4096, D=8192), _x(batch=3, D=700),
+        {"touched": "18 * batch * D + 16 * D"}),
     Row("differential_attention", _x(heads=32, N=4096, both=128), _x(heads=2, N=192, both=64),
         {"flops": "3 * heads * N * N * both"}),
     Row("grid_sample", _x(batch=16, H=128, W=128, C=128, points=65536),

@@ -27,3 +27,4 @@ def run(x, y, z, value, out):
     N = x.shape[0]
     block = 1024
     voxel_sums_kernel[(triton.cdiv(N, block),)](x, y, z, value, out, N, 64, block, num_warps=4)
+    return out
