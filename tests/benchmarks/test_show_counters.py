@@ -68,6 +68,7 @@ def test_numbers_of_a_page(conflicts: Any) -> None:
     assert conflicts.uncounted == frozenset()
 
 
+@pytest.mark.drawn(20)
 @pytest.mark.parametrize("name", RECORDED["counters"])
 def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %."""

@@ -496,6 +496,7 @@ def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObjec
 SCANS: dict[Any, Callable[..., Any]] = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("shape", "dim", "dtype", "layout"),
