@@ -7,12 +7,13 @@ import fcntl
 import gc
 import importlib
 import os
+import random
 import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
+DRAWN = "TILEPROF_TEST_DRAWN"
+"""Environment variable with the seed by which the whole suite draws from tests marked `drawn`.
+
+`all` keeps all of them."""
 QUICKLY = "-Og"
 """The flag with which compilers optimise little.
 
@@ -147,12 +152,34 @@ def _read_constants_in_own_order() -> None:
                 constants_from_module(module)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: side by side with others, none of them is what the end waits for."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest files first: side by side with others, none of them is what the end waits for.
+
+    Of tests marked `drawn`, the whole suite keeps a few.
+    """
+    if seed := os.environ.get(DRAWN):
+        left_out = _not_drawn(items, seed)
+        config.hook.pytest_deselected(items=[each for each in items if each in left_out])
+        items[:] = [each for each in items if each not in left_out]
     place = {HERE / name: i for i, name in enumerate(LONGEST)}
     if moved := [str(path) for path in place if not path.exists()]:
         raise pytest.UsageError(f"LONGEST in {__file__} names files that are not there: {moved}")
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
+    """Return the tests that this run leaves out, the same in all workers: all but `count` cases of
+    each parametrised function marked `drawn(count)`."""
+    families: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        if (mark := item.get_closest_marker("drawn")) is not None:
+            name = item.nodeid.partition("[")[0]
+            families.setdefault((name, mark.args[0]), []).append(item)
+    left_out: set[pytest.Item] = set()
+    for (name, count), cases in families.items():
+        spare = max(0, len(cases) - count) if seed != "all" else 0
+        left_out.update(random.Random(f"{seed} {name}").sample(cases, spare))
+    return left_out
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -162,11 +189,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return int(os.environ["PYTEST_XDIST_AUTO_NUM_WORKERS"])
-    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    if whole and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
+    if _is_whole(config) and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
         return len(os.sched_getaffinity(0)) + 1
     config.option.dist = "no"
     return 0
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether no files or tests were chosen."""
+    return config.args_source is not pytest.Config.ArgsSource.ARGS
 
 
 @pytest.hookimpl(wrapper=True)
@@ -194,6 +225,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if missing := os.environ.get("TILEPROF_TEST_MISSING"):
             config.pluginmanager.register(MissingPackages(Path(missing)))
         os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
+        if _is_whole(config):
+            os.environ.setdefault(DRAWN, str(random.randrange(1_000_000)))
         # Threads of libraries would fight for the processors that the workers share.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         # A shell starts jobs in the background with it ignored, and programs of tests inherit that.

@@ -68,6 +68,7 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
 """Kernels with their extents; those of attention are tested with its own case studies."""
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_compile_for_an_h200(name: str) -> None:
     """In bfloat16, products by warp groups, nothing spilled."""

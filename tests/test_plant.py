@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.analyzer.made import stored
+from tests.repeated import for_each
 from tileprof.analyzer.rules import KERNEL_RULES
 
 # `benchmarks/plant.py` is the runner; the package of the same name goes first.
@@ -74,7 +75,7 @@ def test_splits_have_nothing_in_common() -> None:
     assert len({case.name for case in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+@for_each(case=ALL)
 def test_twins_differ_in_few_lines(case: Any) -> None:
     """Those that are marked, and in nothing else; what is compiled has no mark."""
     lines = zip(case.fixed.split("\n"), case.defective.split("\n"), strict=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repeated import for_each
+
 ANALYZER = Path(__file__).parents[2] / "tileprof" / "analyzer"
 RENDERED = {"subject", "against", "title", "author", "compiler"}
 """Attributes of remarks, drafts and findings that are text for people."""
@@ -163,9 +165,7 @@ def _has_words(*nodes: ast.AST) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ANALYZER.rglob("*.py")), ids=lambda path: str(path.relative_to(ANALYZER))
-)
+@for_each(path=sorted(ANALYZER.rglob("*.py")))
 def test_no_words_are_matched(path: Path) -> None:
     """Where a rule needs something of a remark, its code and its facts have it."""
     assert matched(path.read_text()) == []

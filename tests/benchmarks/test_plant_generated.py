@@ -77,6 +77,7 @@ def test_there_are_enough_operators_and_families() -> None:
     assert used - later == set(mutants.OPERATORS) - later
 
 
+@pytest.mark.drawn(15)
 @pytest.mark.parametrize("family", NEW, ids=lambda family: family.name)
 def test_mutants_change_the_intended_place_only(family: Any) -> None:
     """Parsed, a mutant's functions are the old ones but for nodes that lie in an edit."""
@@ -292,6 +293,7 @@ def test_tile_mutants_compute_the_same(name: str, tmp_path: Path) -> None:
     check(problems, mutant.family, mutant.text, tmp_path)
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_clean_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """Clean tile kernels are right."""

@@ -74,6 +74,7 @@ def difference(family: Any, text: str, folder: Path) -> tuple[float, float]:
 # -- kernels
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
@@ -81,6 +82,7 @@ def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     assert apart <= limit
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("operator", REWRITES)
 def test_rewritten_kernels_are_right(operator: str, tmp_path: Path) -> None:
     """A kernel that takes a detour computes the same, and is lowered for a GPU."""

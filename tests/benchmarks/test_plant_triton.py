@@ -197,6 +197,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton.language", language)
 
 
+@pytest.mark.drawn(16)
 @pytest.mark.parametrize("family", ROOMS, ids=lambda family: family.name)
 def test_a_launch_fits_its_kernel_and_its_reference(family: Any, stand_in: None) -> None:
     """As many arguments as parameters, a grid that a GPU takes, and a result of the right form."""

@@ -75,6 +75,7 @@ def test_a_page_of_several_launches_has_their_sums() -> None:
     assert held["bytes asked for by reads"] == 4 * (96 * 100 + 96 * 100 + 2 * 100 * 24)
 
 
+@pytest.mark.drawn(20)
 @pytest.mark.parametrize("name", RECORDED["counters"])
 def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %."""

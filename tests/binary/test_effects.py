@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.binary.support import kernel, parse
+from tests.repeated import for_each
 from tileprof.binary import effects
 
 CASES = [
@@ -93,11 +94,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reads", "writes"), CASES, ids=[case[0] for case in CASES])
-def test_reads_and_writes(text: str, reads: str, writes: str) -> None:
+@for_each(case=CASES)
+def test_reads_and_writes(case: tuple[str, str, str]) -> None:
     """Each form of operand, in the order in which it stands."""
+    text, *expected = case
     found = effects(parse(text)[0])
-    assert (" ".join(found.reads), " ".join(found.writes)) == (reads, writes)
+    assert [" ".join(found.reads), " ".join(found.writes)] == expected
 
 
 def test_group_matrix_instructions() -> None:

@@ -6,12 +6,11 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from benchmarks.bisect_plants import with_table
 from benchmarks.bisecting import plants_ours, plants_triton
 from benchmarks.bisecting.planting import REPOSITORY, farm, replaced
 from benchmarks.bisecting.plants import Edit, Null, Plant
+from tests.repeated import for_each
 from tileprof.bisecting.culprits import _READ_BY
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import PASSES
@@ -20,7 +19,7 @@ EVERY: list[Plant | Null] = [*plants_ours.PLANTS, *plants_ours.NULLS]
 RESULTS = REPOSITORY / "benchmarks" / "results" / "bisect.json"
 
 
-@pytest.mark.parametrize("which", EVERY, ids=lambda each: f"{each.name} {each.suite}")
+@for_each(which=EVERY)
 def test_edit_finds_its_text_once(which: Plant | Null) -> None:
     """A compiler that changed asks for the plant to be written anew."""
     for edit in which.compiler:

@@ -22,6 +22,7 @@ PROVED = {
 loaded."""
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", QUICK)
 def test_clean_kernels_have_no_finding(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything is proved, for all inputs or for those with these tensors of integers."""

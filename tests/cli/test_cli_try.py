@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,7 +17,8 @@ from tileprof.analyzer.fixes import CompiledFunction, OptimizerForm
 from tileprof.cli.trying.candidates import chosen, of_report
 from tileprof.cli.trying.try_command import _recorded
 from tileprof.errors import UsageError
-from tileprof.trying import TriedProgram
+from tileprof.trying import Pair, Settings, Timing, TriedProgram, trials
+from tileprof.trying.processes import Run
 
 PROGRAM = """
     import os, tileprof
@@ -35,6 +37,27 @@ PROGRAM = """
         {printed}
     """
 PRINTED = "print(f'{number} {value:.6f}')"
+
+
+@pytest.fixture(autouse=True)
+def _short_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes here bring a factor of ten: a tenth of the usual time shows it."""
+    short = partial(Settings, timing=Timing(rounds=2, batch_ns=2e7))
+    monkeypatch.setattr("tileprof.trying.Settings", short, raising=False)
+
+
+@pytest.fixture
+def alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pairs decide, as no noise is in their times: each change is ten times as fast."""
+    monkeypatch.setattr(trials, "LOOKS", (2,))
+    for name in ("pair_of_steps", "pair_of_runs"):
+        monkeypatch.setattr(trials, name, partial(_alike, getattr(trials, name)))
+
+
+def _alike(measure: Any, *arguments: Any, **options: Any) -> tuple[Pair, Run, Run]:
+    """Run two processes as `measure` does, and say that the second one took a tenth."""
+    pair, old, new = measure(*arguments, **options)
+    return Pair(tuple((10.0, 1.0) for _ in pair.rounds)), old, new
 
 
 @pytest.fixture
@@ -89,6 +112,7 @@ def test_a_faster_change_with_other_results_is_refused(cli: Any, write: Any) -> 
     assert not line["results"]["equal"]
 
 
+@pytest.mark.usefixtures("alike")
 def test_a_larger_tolerance_is_the_users_choice(cli: Any, write: Any) -> None:
     """With it the same change is kept, and the ledger has the tolerance."""
     write()
@@ -97,6 +121,7 @@ def test_a_larger_tolerance_is_the_users_choice(cli: Any, write: Any) -> None:
     assert read()[0]["results"]["tolerance"] == 1e-2
 
 
+@pytest.mark.usefixtures("alike")
 def test_what_cannot_be_compared_is_not_kept(cli: Any, write: Any) -> None:
     """A program that prints other numbers in each run has no results to compare."""
     write("import random; print(random.SystemRandom().random())")
@@ -106,6 +131,7 @@ def test_what_cannot_be_compared_is_not_kept(cli: Any, write: Any) -> None:
     assert read()[0]["verdict"] == "not-compared"
 
 
+@pytest.mark.usefixtures("alike")
 def test_the_result_of_a_named_function_is_compared(cli: Any, write: Any) -> None:
     """Its calls are the steps, and what it returns is the result."""
     write("pass")
@@ -127,6 +153,7 @@ def test_a_program_that_fails_says_so(cli: Any, folder: Path) -> None:
     assert not Path(".tileprof").exists()
 
 
+@pytest.mark.usefixtures("alike")
 def test_a_program_without_steps_is_timed_as_a_whole(cli: Any, folder: Path) -> None:
     """Its printed numbers are compared."""
     text = """

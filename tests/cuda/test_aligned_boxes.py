@@ -130,6 +130,7 @@ def test_slots_of_small_tiles(rows: int, columns: int) -> None:
     np.testing.assert_array_equal(c, want)
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("rows", [1, 3, 5, 9, 17])
 @pytest.mark.parametrize("columns", [40, 48, 80, 1000])
 def test_panels_of_few_rows(rows: int, columns: int) -> None:

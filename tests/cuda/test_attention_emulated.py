@@ -188,6 +188,7 @@ RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
 }
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("name", RUNS)
 def test_results(name: str) -> None:
     """As the reference in float64."""
@@ -202,6 +203,7 @@ DYNAMIC = (*STATIC, "latent", "paged whole", "sparse", "weights", "float8", "sca
 """Runs in which they take tiles in the order in which they come free: one of each kernel."""
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize(
     ("name", "order"),
     [*((name, "dynamic") for name in DYNAMIC), *((name, "static") for name in STATIC)],

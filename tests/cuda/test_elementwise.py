@@ -176,6 +176,7 @@ def shared(layout: str, width: int, dtype: str = "bfloat16") -> str:
     ).replace("threads = [128]", "threads = [128], schedule = [[shared, 32768]]")
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("layout", ["rows", "pad=16", "swizzle=128", "swizzle=64", "swizzle=32"])
 @pytest.mark.parametrize(("dtype", "vector"), [("bfloat16", 8), ("float32", 4), ("int8", 8)])
 def test_shared_layouts(layout: str, dtype: str, vector: int) -> None:

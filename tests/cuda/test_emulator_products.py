@@ -102,6 +102,7 @@ def wgmma(
     return Program(text, PARAMETERS, arrays, shared=65544, maps=maps), arrays, want
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("n", [64, 128])
 @pytest.mark.parametrize("b_transposed", [False, True])
 @pytest.mark.parametrize("a_transposed", [False, True])
@@ -114,6 +115,7 @@ def test_wgmma_layouts(swizzle: int, a_transposed: bool, b_transposed: bool, n: 
     assert (arrays[2] == want).all()
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("registers", [False, True])
 def test_wgmma_for_every_seed(seed: int, registers: bool) -> None:

@@ -48,6 +48,7 @@ def _product(
     )  # fmt: skip
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("turned", BOTH, ids=TURNS)
 @pytest.mark.parametrize("name", TYPES)
 def test_products_are_right(name: str, turned: tuple[bool, bool]) -> None:
@@ -97,12 +98,14 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_are_right(name: str) -> None:
     """Tiles divided in every way, operands in every place."""
     SHAPES[name].check()
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("text", ["rows", "pad=8", "swizzle=32", "swizzle=64"])
 @pytest.mark.parametrize("turned", BOTH, ids=TURNS)
 def test_shared_memory_as_another_op_wants_it(text: str, turned: tuple[bool, bool]) -> None:
@@ -306,6 +309,7 @@ COPIES = {
 }  # fmt: skip
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", COPIES)
 def test_copies_of_matrices(name: str) -> None:
     """Elements arrive, by the instruction that fits the layouts."""

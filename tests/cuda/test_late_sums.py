@@ -320,6 +320,7 @@ ALONE = ("full, wide", "classic", "classic causal")
 """Those that run here.  The others are results of `test_attention_emulated.py`."""
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention(name: str) -> None:
     """Every sum of softmax is late, once for all loops of a block, and right in several orders of

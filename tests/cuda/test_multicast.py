@@ -67,6 +67,7 @@ def test_products(cluster: int, order: str, persistent: bool) -> None:
     check(program, kernel, SHAPE, order)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     ("make", "shape", "order"),
     [

@@ -61,6 +61,7 @@ def products(program):
     return [o for o in ir.walk(program.kernel.body) if isinstance(o, ir.AsyncGemm)]
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("turns", [1, 2, 5])
 @pytest.mark.parametrize("stages", [1, 2, 3])

@@ -109,6 +109,7 @@ def rotated(program):
     return False
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("word", ["", "scales", "adds", "from one", "after", "beside", "keeps"])
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 def test_the_same_result(word, turns):

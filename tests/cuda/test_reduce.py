@@ -200,6 +200,7 @@ def reduced(
     return text
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("kind", ["sum", "max", "min", "abssum", "absmax"])
 @pytest.mark.parametrize("clear", [True, False])
 def test_kinds_of_floats(kind: str, clear: bool) -> None:
@@ -208,6 +209,7 @@ def test_kinds_of_floats(kind: str, clear: bool) -> None:
     reduced(kind, layout, 1, "bfloat16", "bfloat16", clear=clear)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_of_whole_numbers(kind: str) -> None:
     """Across warps."""
@@ -215,6 +217,7 @@ def test_kinds_of_whole_numbers(kind: str) -> None:
     reduced(kind, layout, 1, "int32", "int32", clear=False)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("source", "target"),
     [("float16", "float32"), ("float32", "float16"), ("int8", "int32"), ("float32", "float64"),
@@ -393,6 +396,7 @@ EXCHANGES = {
 }
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("name", EXCHANGES)
 def test_lanes_exchange_by_shuffles(name: str, dtype: str) -> None:
@@ -496,6 +500,7 @@ def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObjec
 SCANS: dict[Any, Callable[..., Any]] = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("shape", "dim", "dtype", "layout"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repeated import for_each
+
 CUDA = Path(__file__).parents[2] / "tileprof" / "compiler" / "cuda"
 TABLES = {"tuning.py", "target.py"}
 """The chosen numbers with their sources, and what architectures have."""
@@ -91,7 +93,7 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("module", MODULES)
+@for_each(module=MODULES)
 def test_numbers_stand_in_the_table(module: str) -> None:
     """A threshold goes to `tuning.py`, with its unit, source and date; a fact to `target.py`."""
     source = (CUDA / module).read_text()

@@ -203,6 +203,7 @@ def test_ways_that_all_threads_take(word: str, seed: int) -> None:
 # -- they order groups, and do not hang
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("groups", [2, 3])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_groups_go_one_after_another(groups: int, seed: int) -> None:

@@ -44,6 +44,7 @@ def calls(text: str) -> dict[str, int]:
     return {name: found.count(name) for name in found}
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     ("dtype", "layout", "shape", "width"),
     [

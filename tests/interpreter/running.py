@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,16 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 BATCHES = (1, 3, None)
 
 
-def run(text: str, *values: Any, symbols: tuple[int, ...] = (), **options: Any) -> RunResult:
+def run(
+    text: str, *values: Any, symbols: tuple[int, ...] = (),
+    batches: Sequence[int | None] = BATCHES, **options: Any,
+) -> RunResult:  # fmt: skip
     """Run a kernel in place; whatever the batch, results, guards and errors must be the same."""
     kernel = parse(text)
     seen: list[tuple[Any, ...]] = []
     copies = [[v.copy(order="K") if isinstance(v, np.ndarray) else v for v in values]
-              for _ in BATCHES[:-1]]  # fmt: skip
-    for batch, arguments in zip(BATCHES, [*copies, list(values)]):
+              for _ in batches[:-1]]  # fmt: skip
+    for batch, arguments in zip(batches, [*copies, list(values)]):
         executable = InterpreterExecutable(kernel, batch=batch, **options)
         error: TileprofError | None = None
         result = None
@@ -33,7 +37,7 @@ def run(text: str, *values: Any, symbols: tuple[int, ...] = (), **options: Any) 
         counted = (result.guarded, dict(result.guarded_by_line)) if result else None
         # After an error, what later blocks had written by then depends on the batch.
         seen.append((type(error), str(error), counted, None if error else arrays))
-    assert seen[0] == seen[1] == seen[2]
+    assert all(each == seen[0] for each in seen)
     if error is not None:
         raise error
     assert result is not None
@@ -63,7 +67,9 @@ def compute(line: str, result: str, **arguments: tuple[str, Any]) -> np.ndarray[
     types = {name: dtype for name, (dtype, _) in arguments.items()}
     arrays = [array(dtype, values) for dtype, values in arguments.values()]
     out = np.zeros(len(arrays[0]), ir.DTYPES[result].to_numpy())
-    run(elementwise(line, types, result), *arrays, out, symbols=(len(out),))
+    # Few batches, however many elements: a batch takes as long as an element.
+    batches = (max(1, len(out) // 9), max(1, len(out) // 3), None)
+    run(elementwise(line, types, result), *arrays, out, symbols=(len(out),), batches=batches)
     return out
 
 

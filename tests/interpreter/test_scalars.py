@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.interpreter.running import array, compute
+from tests.repeated import for_each
 from tileprof import ir
 from tileprof.ir.scalar import BinaryKind, CompareKind, UnaryKind
 from tileprof.runtime.interpreter import arithmetic, convert
@@ -56,8 +57,7 @@ INTEGER_BINARY: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@pytest.mark.parametrize("kind", INTEGER_BINARY)
-@pytest.mark.parametrize("dtype", INTEGERS)
+@for_each(kind=INTEGER_BINARY, dtype=INTEGERS)
 def test_integer_binary(kind: str, dtype: str) -> None:
     """Integers compute as Python's do and wrap around at their width; division rounds as said."""
     second = range(ir.DTYPES[dtype].bits) if kind in ("shl", "shr") else ends(dtype)
@@ -165,8 +165,7 @@ INTEGER_UNARY: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FLOAT_UNARY)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@for_each(kind=FLOAT_UNARY, dtype=["float64", "float32"])
 def test_float_unary(kind: str, dtype: str) -> None:
     """Functions agree with `math` to two units in the last place."""
     given_, expected = (list(column) for column in zip(*FLOAT_UNARY[kind]))
@@ -177,8 +176,7 @@ def test_float_unary(kind: str, dtype: str) -> None:
     np.testing.assert_allclose(got, array(result, expected), rtol=4 * units, atol=units)
 
 
-@pytest.mark.parametrize("kind", INTEGER_UNARY)
-@pytest.mark.parametrize("dtype", INTEGERS)
+@for_each(kind=INTEGER_UNARY, dtype=INTEGERS)
 def test_integer_unary(kind: str, dtype: str) -> None:
     """Bits are counted in the width of the type; `neg` and `abs` wrap around."""
     got = compute(f"{kind} %a", dtype, a=(dtype, ends(dtype)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.interpreter.kernels import MATMUL, SOFTMAX
 from tests.interpreter.running import array, run
+from tests.repeated import for_each
 from tileprof import ir
 from tileprof.errors import Location
 
@@ -251,9 +252,7 @@ REDUCE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", REDUCE)
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16"])
+@for_each(kind=REDUCE, dim=[0, 1], dtype=["int32", "float32", "bfloat16"])
 def test_reduce(kind: str, dim: int, dtype: str) -> None:
     """Each kind along each dimension."""
     if kind.startswith("bit") and dtype != "int32":

@@ -14,6 +14,7 @@ import pytest
 
 from tests.analyzer.rotated import kernel_of
 from tests.profile_samples import full_profile
+from tests.repeated import for_each
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 from tileprof.kernel_ir import Parameter, TileKernel, Type
@@ -71,7 +72,7 @@ def test_blocks() -> None:
     assert [each.name for each in found["yield"][1]] == ["launch", "if"]
 
 
-@pytest.mark.parametrize("end", range(0, len(TEXT), 7))
+@for_each(end=range(0, len(TEXT), 7))
 def test_text_that_is_cut_off(end: int) -> None:
     """It has the ops that are there, and is no error."""
     whole = [op.name for op, _ in read(TEXT).nested]

@@ -77,6 +77,7 @@ def _nests(code: type[Statement]) -> bool:
 
 
 @given(st.data())
+@pytest.mark.drawn(100)
 @pytest.mark.parametrize(
     "code", [c for c in CODES.values() if kind_of(c) and c not in ANY_WORDS], ids=lambda c: c.code()
 )
