@@ -220,3 +220,14 @@ def test_what_was_there_is_restored(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "going\n", "")
+
+
+def test_the_thread_that_hears_signals_is_no_part_of_the_program(tmp_path: Path) -> None:
+    """Otherwise PyTorch's operations would be observed in all threads, in each recording."""
+    program = """
+    from tileprof.profiler.frameworks.observer_threads import others
+    print("going", flush=True)
+    print("tileprof signals" in [each.name for each in threading.enumerate()], others())
+    """
+    code, output, errors = _end(_start(tmp_path, program), 30)
+    assert (code, output) == (0, "True False\n"), errors
