@@ -220,3 +220,15 @@ def test_what_was_there_is_restored(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "going\n", "")
+
+
+def test_the_thread_that_hears_signals_is_no_part_of_the_program(tmp_path: Path) -> None:
+    """Otherwise PyTorch's operations would be observed in all threads, in each recording."""
+    program = """
+    from tileprof.profiler.frameworks.observer_threads import others
+    print("going", flush=True)
+    names = [each.name for each in threading.enumerate()]
+    print("tileprof signals" in names, others(), file=sys.stderr)
+    """
+    code, _, errors = _end(_start(tmp_path, program), 30)
+    assert (code, errors) == (0, "True False\n")

@@ -37,6 +37,7 @@ from typing import Protocol
 from tileprof.profiler import locks
 from tileprof.profiler.endings.finalizing import Finalizable, finalize_each, say_unwritten
 from tileprof.profiler.native import native_recorder
+from tileprof.runtime import hooks
 
 SAVE_S = 20.0
 """Seconds that writing profiles may take once the process is to end. Schedulers kill 30 s after
@@ -318,6 +319,16 @@ class SignalThread(threading.Thread):
         self._heard = heard
         self._over = False
 
+    def start(self) -> None:
+        """Begin, as a thread that is no part of the program when this returns.
+
+        As one of the program's it would make PyTorch's operations be observed in all threads, which
+        costs a training step a tenth of its time (see `observer_threads`).
+        """
+        super().start()
+        if self.ident is not None:
+            hooks.own_threads.add(self.ident)
+
     def run(self) -> None:
         """Tell of each signal, until it is stopped."""
         while not self._over:
@@ -330,4 +341,8 @@ class SignalThread(threading.Thread):
         self._over = True
         self._bell.ring()
         self.join(_JOIN_S)
-        return not self.is_alive()
+        if self.is_alive():
+            return False
+        if self.ident is not None:
+            hooks.own_threads.discard(self.ident)
+        return True
