@@ -40,6 +40,21 @@ def test_an_item_in_each_step() -> None:
     assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.95, 1 / 0.9, 1 / 0.9))
 
 
+@pytest.mark.parametrize("loads", [True, False])
+def test_a_host_that_waits_begins_later_to_load_data(loads: bool) -> None:
+    """It waits 20 ms in each step, then loads for 50 in which the device has no work; workers that
+    load are not held up by that."""
+    step = waiting(direct=0, waited=20)
+    name = "_SingleProcess" if loads else "_MultiProcessing"
+    loader = step.scope(step.top, f"enumerate(DataLoader)#{name}DataLoaderIter.__next__")
+    step.idle(loader, "waiting for data", 50 * MS)
+    told = [each for each in found(step.profile(), "transfers") if each.severity == "suggestion"]
+    assert len(told) == loads
+    if loads:
+        assert told[0].program_gain is not None
+        assert told[0].program_gain.mid == pytest.approx(1 / (1 - 20 / 150))
+
+
 def test_late_launches_of_a_host_that_would_be_ahead() -> None:
     """The saving includes 0 to 20 of the 20 ms before late launches, likely 1 - 20 / 50 of them.
 

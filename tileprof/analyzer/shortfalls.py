@@ -34,6 +34,7 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import Column, Contexts
+from tileprof.analyzer.findings import duration
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.kernel.launches import Launch, busy_share, launch_of
 from tileprof.analyzer.numbers.reports import SHORTFALLS_ISSUED, SHORTFALLS_SHORT
@@ -85,6 +86,11 @@ class Shortfalls:
                         column[node] += part
                         left -= part
 
+    def of(self, nodes: list[int]) -> dict[Shortfall, float]:
+        """Return the parts of some nodes' time by cause, ns."""
+        sums = {cause: float(column[nodes].sum()) for cause, column in self.by_cause.items()}
+        return {cause: time for cause, time in sums.items() if time > 0}
+
     def _most(
         self, case: KernelCase, launch: Launch | None, node: int
     ) -> Iterator[tuple[Shortfall, float]]:
@@ -128,6 +134,12 @@ class Shortfalls:
     def _is_norm(self, node: int) -> bool:
         op = int(self._tree.ops[node])
         return op >= 0 and bool(_NORM.search(self._tree.profile.names[op]))
+
+
+def in_words(sums: Mapping[Shortfall, float]) -> str:
+    """Return causes with their times (ns) as a part of a sentence, the longest first."""
+    ranked = sorted(sums.items(), key=lambda item: -item[1])
+    return ", ".join(f"{SHORTFALLS[cause]} {duration(time)}" for cause, time in ranked)
 
 
 def _is_older(case: KernelCase) -> bool:

@@ -21,7 +21,7 @@ from tileprof.analyzer.numbers.reports import (
     UNEXPLAINED_LEAST,
 )
 from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
-from tileprof.analyzer.shortfalls import SHORTFALLS, Shortfall
+from tileprof.analyzer.shortfalls import Shortfall, in_words
 
 FAR, UNKNOWN = "far-from-floor", "unknown-work"
 """Names under which they are reported."""
@@ -106,10 +106,8 @@ def _known(kernels: list[KernelAccount]) -> Iterator[Evidence]:
         for cause, time in each.shortfalls.items():
             sums[cause] = sums.get(cause, 0.0) + time
     if sums:
-        ranked = sorted(sums.items(), key=lambda item: -item[1])
-        told = ", ".join(f"{SHORTFALLS[cause]} {duration(time)}" for cause, time in ranked)
-        left = sum(each.unexplained for each in kernels)
-        yield Evidence("activities", f"known limits: {told}; {duration(left)} has no known cause")
+        left = duration(sum(each.unexplained for each in kernels))
+        yield Evidence("activities", f"known limits: {in_words(sums)}; {left} has no known cause")
 
 
 def _verdict(kernels: list[KernelAccount]) -> str:

@@ -47,6 +47,7 @@ from tileprof.analyzer.rules.program.numbers import (
     CONVOLUTION_SHARE,
     CONVOLUTION_WELL,
 )
+from tileprof.analyzer.shortfalls import Shortfalls, in_words
 
 _TRIALS = (
     "let cuDNN time its kernels for each shape and take the fastest"
@@ -178,6 +179,9 @@ def _lead(tree: Contexts, convolutions: Mask, slow: list[_Slow]) -> Draft:
             " although others round to TF32: the library takes no such kernel for these shapes"
         )
         evidence.append(Evidence("static", told))
+    known = Shortfalls(tree, Floors(tree)).of([each.node for each in slow])
+    if known:
+        evidence.append(Evidence("activities", f"known limits: {in_words(known)}"))
     evidence.append(Evidence("activities", f"at most {1 / (1 - beyond):.2f}× for the program"))
     wide = [each for each in slow if _is_of_floats(each.case.name)]
     ways = [
@@ -187,7 +191,9 @@ def _lead(tree: Contexts, convolutions: Mask, slow: list[_Slow]) -> Draft:
     fixes: list[Fix] = [CHANNELS_LAST] if first or copied else []
     fixes += [CONVOLUTION_TRIALS, *([Autocast()] if wide else [])]
     most = max(slow, key=lambda each: each.time - each.least)
-    title = f"Convolutions reach {percent(least / time, 0)} of their roof, and no cause is known"
+    unknown = sum(known.values()) < (time - least) / 2
+    title = f"Convolutions reach {percent(least / time, 0)} of their roof"
+    title += ", and no cause is known" if not known else ", mostly for unknown reasons" * unknown
     advice = "Try, one after the other: " + "; ".join(ways) + ". `tileprof try` times each."
     return Draft(
         "symptom", title, tree.place(most.node), tuple(evidence), advice, confidence="low",

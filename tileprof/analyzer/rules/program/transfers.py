@@ -20,7 +20,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES, Contexts, Mask
+from tileprof.analyzer.contexts import (
+    AFTER_COPY,
+    AFTER_WAIT,
+    FOR_DATA,
+    LATE,
+    ONLY_COPIES,
+    Contexts,
+    Mask,
+)
 from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
@@ -98,11 +106,14 @@ def _gaps(tree: Contexts) -> tuple[float, float]:
 
     A gap that a copy of the host's data ends is one, too: the host came late with it. That a launch
     ends it while the host had been held up in a copy is told with these copies, if there are any.
+    Where the host loads data itself, it begins with that the later the longer it waits before.
     """
     direct, late = tree.idle(AFTER_WAIT, AFTER_COPY), tree.idle(LATE) & ~tree.compiling
     direct &= ~tree.compiling
     if copies(tree, PAGEABLE).any():
         direct &= ~held_up(tree)
+    if (tree.loaders & tree.steps.inside).any():
+        direct |= tree.idle(FOR_DATA) & ~tree.compiling
     return tree.avoidable(direct), tree.avoidable(late)
 
 
@@ -238,7 +249,7 @@ def _of_reads(tree: Contexts, reads: list[_Cost]) -> Draft:
 
 def _closed(tree: Contexts, late: bool) -> tuple[int, ...]:
     """Gaps that go where the host does not wait, those before `late` launches too."""
-    reasons = (AFTER_WAIT, AFTER_COPY, *([LATE] if late else []))
+    reasons = (AFTER_WAIT, AFTER_COPY, FOR_DATA, *([LATE] if late else []))
     return nodes_of(tree.idle(*reasons) & ~tree.compiling)
 
 
