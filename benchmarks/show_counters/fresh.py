@@ -169,23 +169,22 @@ def logarithms_of_sums(X):
 
 
 @tileprof.jit
-def positive_ones_kept(X, Count, Kept, part: int = 512):
-    """Positive numbers in rows of 512 moved together, a part of the result for each block."""
+def positive_ones_kept(X, part: int = 512):
+    """Positive numbers moved together in each row of 512, and how many they are."""
     N = T.const("N")
     X: T.Tensor((N,), T.float32)
-    Count: T.Tensor((1,), T.int32)
-    Kept: T.Tensor((N,), T.float32)
+    Count = T.empty((T.ceildiv(N, part),), T.int32)
+    Kept = T.empty((T.ceildiv(N, part), part), T.float32)
     with T.Kernel(T.ceildiv(N, part), threads=128) as b:
         places = T.alloc_shared((part,), T.int32)
-        first = T.alloc_shared((1,), T.int32)
         for j in T.Parallel(part):
             places[j] = T.if_then_else(b * part + j < N and X[b * part + j] > 0.0, 1, 0)
         T.cumsum(places)
-        for i in T.Parallel(1):
-            first[i] = T.atomic_add(Count[0], places[part - 1], return_prev=True)
+        Count[b] = places[part - 1]
         for j in T.Parallel(part):
             if b * part + j < N and X[b * part + j] > 0.0:
-                Kept[first[0] + places[j] - 1] = X[b * part + j]
+                Kept[b, places[j] - 1] = X[b * part + j]
+    return Count, Kept
 
 
 @tileprof.jit
@@ -357,11 +356,6 @@ def _classes(draw):
             np.full(24, high, np.int32), np.full(24, -high - 1, np.int32)]  # fmt: skip
 
 
-def _kept(draw):
-    return [draw.standard_normal(3_000, np.float32), np.zeros(1, np.int32),
-            np.zeros(3_000, np.float32)]  # fmt: skip
-
-
 def _sums(draw):
     return [draw.standard_normal((128, 192), np.float32), np.zeros(128, np.float32),
             np.zeros(192, np.float32)]  # fmt: skip
@@ -384,7 +378,7 @@ FRESH: tuple[Case, ...] = (
     Case(bytes_turned, drawn_as(((150, 208), np.uint8, 0, 256)), "transpose of bytes"),
     Case(last_axis_first, drawn_as(((5, 75, 64), np.float32)), "last of three axes first"),
     Case(logarithms_of_sums, drawn_as(((40, 1000), np.float32)), "log of sums, masked rows"),
-    Case(positive_ones_kept, _kept, "numbers moved together by a scan"),
+    Case(positive_ones_kept, drawn_as(((3_000,), np.float32)), "numbers moved together by a scan"),
     Case(high_water, drawn_as(((90, 100), np.float32)), "running maxima of columns"),
     Case(mirrored_borders, drawn_as(((2, 45, 130), np.uint8, 0, 256)), "mirrored borders"),
     Case(sums_both_ways, _sums, "sums of a swizzled tile"),
