@@ -294,7 +294,6 @@ def test_tile_mutants_compute_the_same(name: str, tmp_path: Path) -> None:
     check(problems, mutant.family, mutant.text, tmp_path)
 
 
-@pytest.mark.drawn(6)
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_clean_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """Clean tile kernels are right."""

@@ -74,7 +74,6 @@ def difference(family: Any, text: str, folder: Path) -> tuple[float, float]:
 # -- kernels
 
 
-@pytest.mark.drawn(8)
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""

@@ -79,14 +79,12 @@ def test_there_is_enough_for_a_split() -> None:
     assert kinds.count("decoy") >= 4
 
 
-@pytest.mark.drawn(8)
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_tile_kernels_are_right_and_lowered(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
     check(family, family.text, family.shape, tmp_path)
 
 
-@pytest.mark.drawn(5)
 @pytest.mark.parametrize("operator", OF_TILES)
 def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Path) -> None:
     """A kernel that does the same in a worse way computes the same."""
@@ -197,7 +195,6 @@ def made(operator: str, text: str, wrong: bool = False) -> list[str]:
     return [programs.applied(text, site.edits) for site in sites if bool(site.fault) == wrong]
 
 
-@pytest.mark.drawn(8)
 @pytest.mark.parametrize(
     ("operator", "text", "number", "parts"),
     [

@@ -87,7 +87,6 @@ def marked(name: str, module: ModuleType = planted) -> list[int]:
     return [found[mark] for mark in sorted(found)]
 
 
-@pytest.mark.drawn(7)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_planted_fault_is_found_with_its_counterexample(case: Case) -> None:
     """Code, buffer, lines, indices and blocks."""

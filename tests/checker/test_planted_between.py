@@ -96,7 +96,6 @@ def fresh(case: Case) -> list[Any]:
     return [np.copy(each) if isinstance(each, np.ndarray) else each for each in case.arguments]
 
 
-@pytest.mark.drawn(7)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_fault_is_found_and_shown_again(case: Case) -> None:
     """Code, buffer and lines; both accesses are made by the blocks that the finding names."""
