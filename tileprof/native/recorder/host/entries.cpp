@@ -7,7 +7,11 @@
 namespace tileprof {
 
 ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
-  return child(0, Kind::scope, recorder().numbered(scope.node), apart);
+  const uint64_t number = recorder().numbered(scope.node);
+  KnownScope &known = scopes_[apart];
+  if (!known.context || known.number != number)
+    known = {number, child(0, Kind::scope, number, apart)};
+  return known.context;
 }
 
 ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,

@@ -248,6 +248,13 @@ private:
   std::vector<Frame> met_;
   std::unique_ptr<Known[], Free> known_;
   ContextId last_ = 0;  // that was asked for
+  // The context of the last scope, by whether it is apart. Kept here, because asking for it between
+  // others would spoil the order of numbers.
+  struct KnownScope {
+    uint64_t number = 0;
+    ContextId context = 0;
+  };
+  KnownScope scopes_[2];
   Chain chains_[kChains];
   std::unique_ptr<KnownStack[]> stacks_;  // made when it is first needed
   ScopeReader scope_;
