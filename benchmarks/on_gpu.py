@@ -1,14 +1,16 @@
 """Benchmarks and tests that need a GPU, in one run of a known length.
 
     python -m benchmarks.on_gpu FOLDER [--seconds 1600] [--steps soak,tests,counters]
-        [--packages FOLDER] [--beside soak]
+        [--packages FOLDER]
 
-In: names of `STEPS`, in the order in which they run; those that `--beside` names begin first and
-run beside all others, on the last GPU where there are several.  Out: in FOLDER each step's JSON and
-what it printed, and `steps.txt`: when each began, how long it took, its exit status.  A step gets
-the time that is left and no more than its own; one for which none is left is not begun.
+In: names of `STEPS`, in the order in which they begin.  Out: in FOLDER each step's JSON and what it
+printed, and `steps.txt`: when each began, on which GPU, how long it took, its exit status.  Where
+there are several GPUs, each takes the next step when it is free, with processors of its own.  A
+step gets the time that is left and no more than its own; one for which too little is left is not
+begun.
 
-`--packages` is a folder whose `site` has TileLang, which the steps with peers import.
+`--packages` is a folder whose `site` has TileLang, which steps with peers import, and whose
+`checkout` has TileLang's sources.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +27,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--durations=5")
-LEAST_S = 30.0
+LEAST_S = 40.0
 """Time below which no step is begun."""
+END_S = 20.0
+"""Time before its end at which a step stops measuring, so that it can write its results."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command of this Python; `{out}` is the folder, `{seconds}` what the step may take."""
+    """A command of this Python.
+
+    `{out}` is the folder, `{packages}` that of the packages, `{seconds}` what the step may take.
+    """
 
     seconds: float
     """The most it may take."""
@@ -40,10 +48,21 @@ class Step:
     environment: tuple[tuple[str, str], ...] = ()
 
 
-def _kernels(only: str, name: str) -> tuple[str, ...]:
-    """Return arguments that measure some groups of kernels beside their peers."""
-    return ("benchmarks/kernels.py", "--only", only, "--budget", "{seconds}",
-            "-o", "{out}/" + name)  # fmt: skip
+def _kernels(only: str, name: str) -> Step:
+    """Return the step that measures some groups of kernels beside their peers."""
+    return Step(600, ("benchmarks/kernels.py", "--only", only, "--budget", "{seconds}",
+                      "-o", "{out}/" + name), True)  # fmt: skip
+
+
+def _defects(part: str) -> Step:
+    """Return the step that runs one of two parts of the newest split of generated defects."""
+    splits = (ROOT / "benchmarks" / "plant" / "generated" / "splits").glob("test-*.json")
+    split = max((path.stem for path in splits), key=lambda name: int(name.removeprefix("test-")))
+    return Step(
+        800, ("-m", "plant.generated.running", "--split", split, "--part", f"{part}/2",
+              "--budget", "{seconds}", "--keep", "{out}/defects-" + part,
+              "-o", "{out}/plant-" + f"{split}-{part}of2.json"),
+        environment=(("PYTHONPATH", str(ROOT / "benchmarks")),))  # fmt: skip
 
 
 STEPS = {
@@ -51,7 +70,8 @@ STEPS = {
                        "-o", "{out}/soak.json")),
     "tests": Step(600, (*_PYTEST, "-m", "gpu", "tests/cuda")),
     "tests-operators": Step(600, (*_PYTEST, "-m", "gpu", "tests/operators", "tests/learn",
-                                  "tests/tuning", "tests/analyzer", "tests/bench")),
+                                  "tests/tuning", "tests/analyzer", "tests/bench",
+                                  "tests/bisecting")),
     "tests-profiler": Step(900, (*_PYTEST, "-m", "gpu", "tests/profiler", "tests/native",
                                  "tests/stalls")),
     "tests-language": Step(
@@ -61,19 +81,31 @@ STEPS = {
         environment=(("TILEPROF_TEST_GPU", "1"),)),
     "counters": Step(240, ("-m", "benchmarks.show_counters", "--only", "fresh",
                            "--out", "{out}/counters.json", "--keep", "{out}/counters-keep.json")),
+    "defects-1": _defects("1"),
+    "defects-2": _defects("2"),
     "overhead": Step(600, ("benchmarks/overhead.py", "--only", "^(training|launches|deep)$",
                            "--budget", "{seconds}", "-o", "{out}/overhead.json")),
     "overhead-live": Step(150, ("benchmarks/overhead_live.py", "-o", "{out}/overhead-live.json")),
-    "kernels": Step(600, _kernels("^(gemm|memory|launch|compile|int4)", "kernels.json"), True),
-    "attention": Step(600, _kernels("^attention", "attention.json"), True),
-    "defects": Step(760, ("-m", "plant.generated.running", "--split", "test-3", "--part", "1/2",
-                          "--budget", "{seconds}", "--keep", "{out}/defects",
-                          "-o", "{out}/plant-test-3-1of2.json"),
-                    environment=(("PYTHONPATH", str(ROOT / "benchmarks")),)),
-    "tuner": Step(600, ("-m", "benchmarks.tuning", "--no-cold", "--seconds", "{seconds}",
+    "programs": Step(1500, ("-m", "benchmarks.programs.run", "--budget", "{seconds}",
+                            "--keep", "{out}/programs", "-o", "{out}/programs.json")),
+    "programs-tried": Step(900, ("-m", "benchmarks.programs_tried", "--seconds", "{seconds}",
+                                 "-o", "{out}/programs-tried.json")),
+    "kernels": _kernels("^(gemm|memory|launch|compile|int4)", "kernels.json"),
+    "attention": _kernels("^attention", "attention.json"),
+    "instrument": Step(500, ("benchmarks/instrument.py", "--budget", "{seconds}",
+                             "-o", "{out}/instrument.json")),
+    "kernel-profiles": Step(500, ("benchmarks/kernel_profiles.py", "--keep", "{out}/kernels",
+                                  "-o", "{out}/kernel_profiles.json")),
+    "tuner": Step(800, ("-m", "benchmarks.tuning", "--no-cold", "--seconds", "{seconds}",
                         "-o", "{out}/tuning.json")),
+    "tuner-tilelang": Step(600, ("-m", "benchmarks.tuning_tilelang", "{packages}/checkout",
+                                 "--packages", "{packages}", "--seconds", "{seconds}",
+                                 "-o", "{out}/tuning_tilelang.json")),
+    "tuner-triton": Step(300, ("-m", "benchmarks.triton_pruning", "--seconds", "{seconds}",
+                               "-o", "{out}/triton-pruning.json")),
+    "agents": Step(400, ("-m", "benchmarks.agent_sessions", "-o", "{out}/agent-sessions.json")),
 }  # fmt: skip
-"""Steps by name, in the order in which they run where none are named."""
+"""Steps by name, in the order in which they begin where none are named."""
 
 
 def devices() -> int:
@@ -85,26 +117,38 @@ def devices() -> int:
     return told.stdout.count("GPU ")
 
 
-def started(
-    name: str, out: Path, left: float, packages: Path | None, gpu: int | None
-) -> subprocess.Popen[bytes]:
-    """Start a step, on that GPU or on all."""
+@dataclass(frozen=True)
+class Place:
+    """Where a step runs: a GPU, and processors that no other step has, where there are enough."""
+
+    gpu: int
+    processors: tuple[int, ...]
+
+
+def places(gpus: int) -> list[Place]:
+    """Return a place for each GPU; processors with neighbouring numbers stay together."""
+    held = sorted(os.sched_getaffinity(0))
+    each = max(1, len(held) // gpus)
+    return [Place(g, tuple(held[g * each : (g + 1) * each] or held)) for g in range(gpus)]
+
+
+def run(name: str, out: Path, left: float, packages: Path | None, place: Place) -> int:
+    """Run a step at a place, and return its exit status, 124 where its time was over."""
     step = STEPS[name]
     seconds = min(step.seconds, left)
-    # A step stops measuring 20 s before it is ended, so that it can write its results.
-    known = {"out": str(out), "seconds": str(int(seconds) - 20)}
+    known = {"out": str(out), "seconds": str(int(seconds - END_S)), "packages": str(packages)}
     paths = [str(ROOT), *dict(step.environment).get("PYTHONPATH", "").split(os.pathsep)]
     if step.peers and packages is not None:
         paths.insert(0, str(packages / "site"))
     paths.append(os.environ.get("PYTHONPATH", ""))
     environment = {**os.environ, **dict(step.environment), "PYTHONUNBUFFERED": "1",
+                   "CUDA_VISIBLE_DEVICES": str(place.gpu),
                    "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # fmt: skip
-    if gpu is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
-    command = ["timeout", "-k", "5", str(int(seconds)), sys.executable,
+    command = ["taskset", "-c", ",".join(map(str, place.processors)),
+               "timeout", "-k", "5", str(int(seconds)), sys.executable,
                *(each.format_map(known) for each in step.arguments)]  # fmt: skip
     with (out / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+        return subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=environment).returncode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,18 +157,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=1600, help="for all steps")
     parser.add_argument("--steps", default=",".join(STEPS), help="names, joined by commas")
-    parser.add_argument("--beside", default="", help="names of steps that run beside the others")
-    parser.add_argument("--packages", type=Path, help="a folder with `site`")
+    parser.add_argument("--packages", type=Path, help="a folder with `site` and `checkout`")
     args = parser.parse_args(arguments)
-    beside = [name for name in args.beside.split(",") if name]
-    names = [name for name in args.steps.split(",") if name and name not in beside]
-    if unknown := [name for name in (*beside, *names) if name not in STEPS]:
+    names = [name for name in args.steps.split(",") if name]
+    if unknown := [name for name in names if name not in STEPS]:
         parser.error(f"no such step: {', '.join(unknown)}; known: {', '.join(STEPS)}")
     if not (gpus := devices()):
         parser.error("nvidia-smi sees no GPU")
     out = args.folder.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    begin, failed, several = time.monotonic(), False, gpus > 1
+    begin, failed, lock = time.monotonic(), list[str](), threading.Lock()
 
     def say(text: str) -> None:
         line = f"{time.monotonic() - begin:6.0f} s: {text}"
@@ -132,24 +174,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with (out / "steps.txt").open("a") as file:
             file.write(line + "\n")
 
-    def left() -> float:
-        return float(args.seconds - (time.monotonic() - begin))
+    def work(place: Place) -> None:
+        while True:
+            with lock:
+                left = args.seconds - (time.monotonic() - begin)
+                if not names:
+                    return
+                name = names.pop(0)
+                begins = left >= LEAST_S
+                say(f"{name} {f'begins on GPU {place.gpu}' if begins else 'is not begun'}")
+            if not begins:
+                continue
+            code = run(name, out, left, args.packages, place)
+            with lock:
+                say(f"{name} ends with {code}")
+                if code:
+                    failed.append(name)
 
-    gpu = (gpus - 1, 0) if several else (None, None)
-    others = {name: started(name, out, left(), args.packages, gpu[0]) for name in beside}
-    for name in names:
-        if left() < LEAST_S:
-            say(f"{name} is not begun")
-            continue
-        say(f"{name} begins")
-        code = started(name, out, left(), args.packages, gpu[1]).wait()
-        failed |= bool(code)
-        say(f"{name} ends with {code}")
-    for name, process in others.items():
-        code = process.wait()
-        failed |= bool(code)
-        say(f"{name}, beside the others, ends with {code}")
-    return int(failed)
+    threads = [threading.Thread(target=work, args=(place,)) for place in places(gpus)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

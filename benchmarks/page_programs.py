@@ -45,6 +45,11 @@ Terms in the tables:
   prediction counts as 1.0×.
 - **Development programs**: programs whose results were used to improve the analyzer afterwards.
 """
+AGAIN = """## Measured again
+
+Development programs with a later analyzer. Rules have been changed on these programs since their
+first run, so these figures say what is left to do, not how good the advice is on a new program.
+"""
 ROWS = (
     ("enough", "first suggestion brings 80 % of the best change", "70 %", "85 %"),
     ("inside", "its true gain is inside the interval", "77 %", "80 %"),
@@ -70,9 +75,8 @@ def write() -> None:
 
 def page(records: Sequence[Record]) -> Iterator[str]:
     """Yield the page's lines; records are parts of one run, or several runs."""
-    from programs.scores import summary
-
-    rows = [row for record in records for row in record["rows"]]
+    later = [record for record in records if record.get("again")]
+    rows = [row for record in records if record not in later for row in record["rows"]]
     yield TEXT
     for record in records:
         where = record["circumstances"]
@@ -84,9 +88,27 @@ def page(records: Sequence[Record]) -> Iterator[str]:
         yield f"- {where['device']}, {where['date']} UTC, {versions}; sources: {sources}."
         if why := record.get("historical"):
             yield f"  The analyzer has changed since: {why}"
+        if record in later:
+            yield "  Measured again, as development programs: see the last section."
         for name, reason in record["skipped"].items():
             yield f"- {name}: not measured, {reason}."
     yield ""
+    yield from _scores(rows)
+    yield "## First suggestions"
+    yield ""
+    yield from _programs(rows)
+    yield from _gpt2(rows)
+    yield from _changes(rows)
+    again = [row for record in later for row in record["rows"]]
+    if again:
+        yield AGAIN
+        yield from _scores(again)
+        yield from _programs(again)
+
+
+def _scores(rows: Sequence[Record]) -> Iterator[str]:
+    from programs.scores import summary
+
     yield "| | required | aim | " + " | ".join(KINDS.values()) + " |"
     yield "| --- | --- | --- |" + " --- |" * len(KINDS)
     held = [summary(rows, kind) for kind in KINDS]
@@ -95,14 +117,9 @@ def page(records: Sequence[Record]) -> Iterator[str]:
         yield f"| {meaning} | {asked} | {aim} | {cells} |"
     yield f"| programs scored | 16 | | {' | '.join(str(each['programs']) for each in held)} |"
     yield ""
-    yield from _programs(rows)
-    yield from _gpt2(rows)
-    yield from _changes(rows)
 
 
 def _programs(rows: Sequence[Record]) -> Iterator[str]:
-    yield "## First suggestions"
-    yield ""
     yield "| program | best change | run | first suggestion | states | brings | enough | inside |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows:

@@ -28,6 +28,7 @@ REASONS = {
     "takes more wavefronts than for different elements: how many is not known",
     "held-by-threads": "threads load an element once for several points, lanes of a request share "
     "it, or the copy engine fetches more than a tile has",
+    "stored-by-sectors": "the copy engine stores whole sectors; the page has what a run writes",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "
     "have one place in ptxas' table, that of the first; the lines together are equal, without "
     "those at which matrix instructions or exchanges count, too",
@@ -85,6 +86,8 @@ def compared(page: Shown, made: Plan, measured: Mapping[str, float] | None) -> d
             reason = "repeated-copies" if alone else "other-instructions"
         elif quantity.whole and quantity.name == "bytes read" and page.is_held:
             reason = "held-by-threads"
+        elif quantity.whole and quantity.name == "bytes written" and page.is_stored_by_sectors:
+            reason = "stored-by-sectors"
         elif number == value == 0:
             reason = "nothing"
         elif number != value and left_out and quantity.name in _OF_CP_ASYNC:

@@ -37,6 +37,12 @@ class Shown:
         held = self.quantities
         return held["bytes read"] != held["bytes asked for by reads"]
 
+    @property
+    def is_stored_by_sectors(self) -> bool:
+        """Whether the copy engine writes sectors that a tile covers in part."""
+        held = self.quantities
+        return held["bytes written"] < held["bytes asked for by writes"]
+
 
 def drawn(case: Case) -> Drawing:
     """Show a kernel."""

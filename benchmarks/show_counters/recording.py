@@ -30,7 +30,8 @@ def on_device(case: Case) -> Callable[[], Any]:
     def moved(value: Any) -> Any:
         array = np.asarray(value)
         kinds = {"bfloat16": (np.int16, torch.bfloat16),
-                 "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn)}  # fmt: skip
+                 "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn),
+                 "float8_e5m2": (np.uint8, torch.float8_e5m2)}  # fmt: skip
         bits, kind = kinds.get(array.dtype.name, (None, None))
         tensor = torch.from_numpy(array if bits is None else array.view(bits))
         return (tensor if kind is None else tensor.view(kind)).cuda()

@@ -27,31 +27,38 @@ def test_a_step_starts_what_exists(name: str, monkeypatch: pytest.MonkeyPatch) -
             assert (ROOT / each).exists()
 
 
-def test_steps_that_no_time_is_left_for_are_told(
+def test_each_gpu_takes_the_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A step that fails is told too, and what runs beside is waited for."""
+    """Two steps meet each other; one that fails is told, and one for which no time is left."""
     listed = tmp_path / "nvidia-smi"
     listed.write_text("#!/bin/sh\necho GPU 0: played; echo GPU 1: played\n")
     listed.chmod(listed.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    said = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    # Each opens its end of a pipe, which waits until the other end is open too.
+    os.mkfifo(tmp_path / "pipe")
+    pipe = str(tmp_path / "pipe")
+    said = f"import os; open({pipe!r}, %r); print(os.environ['CUDA_VISIBLE_DEVICES'])"
     steps = {
-        "first": on_gpu.Step(40, ("-c", said)),
+        "first": on_gpu.Step(40, ("-c", said % "r")),
+        "second": on_gpu.Step(40, ("-c", said % "w")),
         "wrong": on_gpu.Step(40, ("-c", "raise SystemExit(3)")),
-        "long": on_gpu.Step(40, ("-c", said)),
     }
     monkeypatch.setattr(on_gpu, "STEPS", steps)
-    monkeypatch.setattr(on_gpu, "LEAST_S", 35.0)
     out = tmp_path / "out"
-    assert on_gpu.main([str(out), "--seconds", "40", "--steps", "first,wrong", "--beside", "long"])
-    assert (out / "first.log").read_text() == "0\n"
-    assert (out / "long.log").read_text() == "1\n"
-    told = (out / "steps.txt").read_text()
-    assert "wrong ends with 3" in told
-    assert "long, beside the others, ends with 0" in told
-    assert on_gpu.main([str(out), "--seconds", "34", "--steps", "first"]) == 0
+    assert on_gpu.main([str(out), "--seconds", "60"]) == 1
+    assert {(out / f"{name}.log").read_text() for name in ("first", "second")} == {"0\n", "1\n"}
+    assert "wrong ends with 3" in (out / "steps.txt").read_text()
+    assert on_gpu.main([str(out), "--seconds", "30", "--steps", "first"]) == 0
     assert "first is not begun" in capsys.readouterr().out
+
+
+def test_places_share_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fewer processors than GPUs the last ones share all."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
+    assert [place.processors for place in on_gpu.places(2)] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    few = [place.processors for place in on_gpu.places(9)]
+    assert few == [(0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,), (0, 1, 2, 3, 4, 5, 6, 7)]
 
 
 def test_no_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -321,14 +321,25 @@ def test_the_copy_engine_fetches_sectors_of_whole_boxes() -> None:
     of 32 × 64, three times each: 4 and 5 sectors of a row of 128 bytes in turns, always 5 where the
     tile is cut; tiles that are inside take their own bytes."""
     starts = np.array([[y, k] for y in range(0, 150, 64) for k in range(0, 160, 32)])
-    a = engine.fetched(starts, (64, 32), (150, 160), (320, 2), 64)
+    a = engine.moved_bytes(starts, (64, 32), (150, 160), (320, 2), 64)
     starts = np.array([[k, x] for x in range(0, 136, 64) for k in range(0, 160, 32)])
-    b = engine.fetched(starts, (32, 64), (160, 136), (272, 2), 128)
+    b = engine.moved_bytes(starts, (32, 64), (160, 136), (272, 2), 128)
     assert a == 192 * 160 * 2
     assert b == 160 * (4.5 + 4.5 + 5) * 32
     assert 3 * (a + b) == 399_360
-    assert engine.fetched(np.array([[0, 32], [64, 96]]), (64, 32), (256, 128), (128, 1), 32) == 4096
-    assert engine.fetched(np.array([[250, 0]]), (64, 32), (256, 128), (128, 1), 32) == 2048
+    inside = np.array([[0, 32], [64, 96]])
+    assert engine.moved_bytes(inside, (64, 32), (256, 128), (128, 1), 32) == 4096
+    assert engine.moved_bytes(np.array([[250, 0]]), (64, 32), (256, 128), (128, 1), 32) == 2048
+
+
+def test_the_copy_engine_stores_sectors_of_rows_inside_only() -> None:
+    """An H200 gave 91,200 bytes for 150 × 100 floats in tiles of 64 × 40 and boxes of 32 bytes: in
+    turns 1 and 2 sectors of each; a row of the last tile has 80 bytes, 3 and 5 sectors."""
+    starts = np.array([[y, x] for y in range(0, 150, 64) for x in range(0, 100, 40)])
+    tiles = (64, 40), (150, 100), (400, 4), 32
+    assert engine.moved_bytes(starts, *tiles, stored=True) == 91_200 == 75 * 32 * (30 + 8)
+    outside = np.array([[250, 0]])
+    assert engine.moved_bytes(outside, (64, 32), (256, 128), (128, 1), 32, stored=True) == 6 * 32
 
 
 def test_cp_async_copies_a_sector_once_for_each_place() -> None:

@@ -1,14 +1,16 @@
-"""Bytes that the copy engine (TMA) fetches for tiles of global memory.
+"""Bytes that the copy engine (TMA) fetches or stores for tiles of global memory.
 
-In: where tiles begin, and how their tensor lies.  Out: bytes.  The engine fetches whole sectors of
-each row of a box, and fills in what lies outside of the tensor, whole rows too, sector by sector:
-the counter has both.
+In: where tiles begin, and how their tensor lies.  Out: bytes.  The engine moves whole sectors of
+each row of a box.  When it loads, it fills in what lies outside of the tensor, whole rows too,
+sector by sector: the counter has both.  When it stores, what lies outside costs nothing.
 
 Counters of launches on an H200 (`l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld`): tiles that
 are inside, of tensors whose rows are multiples of 64 bytes, take their own bytes (12 kernels,
 2026-11-28 and 2026-11-29).  Tiles whose rows begin in the middle of a sector rest on two products
 (rows of 272 and of 304 bytes), tiles with rows outside on one (150 rows in tiles of 64), and tiles
-cut in the middle of a sector on that of rows of 272 bytes.
+cut in the middle of a sector on that of rows of 272 bytes.  Stores of rows that begin in the middle
+of a sector rest on one product (`…_write_bytes_mem_global_op_tma_st`: rows of 400 bytes, in boxes
+of 32 bytes, cut at all edges).
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ from tileprof.compiler.cuda.target import SECTOR
 Ints = NDArray[np.int64]
 
 
-def fetched(
+def moved_bytes(
     starts: Ints,
     sizes: Sequence[int],
     shape: Sequence[int],
     strides: Sequence[int],
     box: int,
+    *,
+    stored: bool = False,
 ) -> int:
-    """Return the bytes of all tiles.
+    """Return the bytes of all tiles, which are fetched, or stored.
 
     starts: index of each tile's first element, int64[tiles, rank], which may lie outside; sizes:
     extents of a tile; strides: bytes between neighbours of each dimension; box: bytes of a row that
@@ -43,7 +47,8 @@ def fetched(
     keys, counts = np.unique(cut, axis=0, return_counts=True)
     rank, found = len(sizes), 0
     for (begin, *inside), times in zip(keys.tolist(), counts.tolist()):
-        found += times * _sectors(begin, inside[:rank], inside[rank:], sizes, strides, box)
+        inner, filled = _sectors(begin, inside[:rank], inside[rank:], sizes, strides, box)
+        found += times * (inner if stored else inner + filled)
     return SECTOR * found
 
 
@@ -54,20 +59,22 @@ def _sectors(
     sizes: Sequence[int],
     strides: Sequence[int],
     box: int,
-) -> int:
-    """Return the sectors of one tile.  place: of its first byte in a sector; low, high: extents
-    between which it lies inside the tensor."""
+) -> tuple[int, int]:
+    """Return the sectors of one tile inside the tensor, and those outside that a load fills in.
+
+    place: of its first byte in a sector; low, high: extents between which it lies inside."""
     firsts, inside = np.array([place], np.int64), np.ones(1, np.bool_)
     for axis, extent in enumerate(sizes[:-1]):
         at = np.arange(extent)
         firsts = (firsts[:, None] + at * strides[axis]).reshape(-1)
         inside = (inside[:, None] & (at >= low[axis]) & (at < high[axis])).reshape(-1)
-    size, width, total = strides[-1], sizes[-1] * strides[-1], 0
+    size, width = strides[-1], sizes[-1] * strides[-1]
+    inner = filled = 0
     for begin in range(0, width, box):
         end = min(begin + box, width)
         first, last = max(begin, low[-1] * size), min(end, high[-1] * size)
         there = firsts[inside] if first < last else firsts[:0]
-        total += int((-(-(there + last) // SECTOR) - (there + first) // SECTOR).sum())
-        total += len(there) * -(-(end - begin - (last - first)) // SECTOR)
-        total += (len(firsts) - len(there)) * -(-(end - begin) // SECTOR)
-    return total
+        inner += int((-(-(there + last) // SECTOR) - (there + first) // SECTOR).sum())
+        filled += len(there) * -(-(end - begin - (last - first)) // SECTOR)
+        filled += (len(firsts) - len(there)) * -(-(end - begin) // SECTOR)
+    return inner, filled

@@ -22,7 +22,7 @@ from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
 from tileprof.runtime.events.access import Access, AccessKind
 
-from .engine import fetched
+from .engine import moved_bytes
 from .exchanges import Exchange, SharedRequests, exchange_of, sunk_loads
 from .forms import Form, Forms
 from .moved import Moved, Place, Traffic, Uncounted, Way
@@ -279,7 +279,7 @@ class Requests:
 
     def _boxes(self, access: Access) -> Moved:
         """Return the numbers of tiles that the copy engine moves: bytes alone."""
-        if access.buffer.type.space != "global" or access.kind != "read":
+        if access.buffer.type.space != "global" or access.kind not in ("read", "write"):
             return Moved(bytes=_elements_inside(access))
         size = access.buffer.type.dtype.bytes
         targets = [
@@ -289,9 +289,10 @@ class Requests:
         ]
         panel = next((each.panel for each in targets if each is not None), access.sizes[-1])
         strides = [each * size for each in _strides(access)]
-        found = fetched(
-            _starts(access), access.sizes, access.buffer.shape, strides, max(panel, 1) * size
-        )
+        found = moved_bytes(
+            _starts(access), access.sizes, access.buffer.shape, strides, max(panel, 1) * size,
+            stored=access.kind == "write",
+        )  # fmt: skip
         return Moved(bytes=found)
 
     def _chunks(self, access: Access, width: int) -> Moved:
