@@ -2,6 +2,7 @@
 // places for what is open. Nothing here takes a lock or allocates once it is warm.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -33,17 +34,23 @@ struct NameOf {
 };
 
 // Numbers of names. That of an operator stays where it is, so its address tells it, if what is there
-// begins as it did; others, that were made for the moment, are told by their text.
+// begins as it did; others, as of nodes of the backward pass, are made for the moment and told by
+// their text.
 class Names {
 public:
   const NameOf &of(const at::RecordFunction &function) {
     const char *text = function.name();
-    Place &place = place_of(text);
-    const bool same = place.text == text && (place.lasts ? place.begins_as(text) : place.is(text));
-    if (!same) place = Place(text, by_text(text), function.operator_name().has_value());
+    Place &place = places_[(uintptr_t(text) >> 3) % kPlaces];
+    if (place.text == text && place.begins_as(text)) [[likely]] return place.known->second;
+    if (!function.operator_name().has_value()) return of(text);
+    place = Place(text, by_text(text));
     return place.known->second;
   }
-  const NameOf &of(const std::string &text) { return by_text(text).second; }
+  const NameOf &of(std::string_view text) {
+    const Known::value_type *&met = met_[hash(text) % kPlaces];
+    if (!met || met->first != text) met = &by_text(text);
+    return met->second;
+  }
 
 private:
   struct Hash : std::hash<std::string_view> {
@@ -54,24 +61,30 @@ private:
     const char *text = nullptr;
     const Known::value_type *known = nullptr;
     char start[16] = {};
-    bool lasts = false;
 
     Place() = default;
-    Place(const char *text, const Known::value_type &known, bool lasts)
-        : text(text), known(&known), lasts(lasts) {
+    Place(const char *text, const Known::value_type &known) : text(text), known(&known) {
       std::memcpy(start, text, sizeof(start));
     }
     // All names are in strings of the standard library, of which so much can always be read.
     bool begins_as(const char *other) const { return !std::memcmp(start, other, sizeof(start)); }
-    bool is(const char *other) const { return !std::strcmp(other, known->first.c_str()); }
   };
   // A program that never repeats its names starts learning again.
   static constexpr size_t kPlaces = 512, kMost = 10'000;
 
   Place places_[kPlaces];
+  const Known::value_type *met_[kPlaces] = {};
   Known known_;
 
-  Place &place_of(const char *text) { return places_[(uintptr_t(text) >> 3) % kPlaces]; }
+  // Of the length and the ends of a name, in which those of nodes differ.
+  static uint64_t hash(std::string_view text) {
+    uint64_t first = 0, last = 0;
+    const size_t size = std::min(text.size(), sizeof(first));
+    std::memcpy(&first, text.data(), size);
+    std::memcpy(&last, text.data() + text.size() - size, size);
+    const uint64_t mixed = (first ^ text.size()) * 0x9E3779B97F4A7C15u + last;
+    return mixed * 0xC2B2AE3D27D4EB4Fu >> 32;
+  }
 
   const Known::value_type &by_text(std::string_view text) {
     auto found = known_.find(text);
@@ -79,6 +92,7 @@ private:
     if (known_.size() >= kMost) {
       known_.clear();
       for (Place &place : places_) place = {};
+      for (const Known::value_type *&met : met_) met = nullptr;
     }
     const std::string whole(text);
     const NameOf name{calls().name(whole.c_str()), text.starts_with(kEvaluation),
@@ -171,7 +185,11 @@ inline Thread &new_thread() {
   return *(thread_if_any = &owner.thread);
 }
 
-inline Thread &this_thread() { return thread_if_any ? *thread_if_any : new_thread(); }
+// Finds the thread's variables once, which takes a call.
+inline Thread &this_thread() {
+  Thread *const thread = thread_if_any;
+  return thread ? *thread : new_thread();
+}
 
 // A place of a thread's for something that is open.
 struct Pooled : at::ObserverContext {

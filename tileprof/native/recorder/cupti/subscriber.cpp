@@ -292,13 +292,10 @@ void Subscriber::enter(uint32_t number, const void *data) {
   launch.kind = call.kind;
   launch.epoch = host::unrecorded() ? 0 : host::epoch();
   if (launch.epoch) {
-    // A kernel of ours that is being launched has announced itself, and has a node.
-    const ContextId ours = call.kind == CallKind::launch ? host::kernel() : 0;
-    const ContextId entered = ours ? 0 : host::enter(call.name);
-    launch.context = ours ? ours : entered;
-    if (entered && call.kind == CallKind::launch) host::add_announced(entered);
-    launch.entered_ns = ours ? now_ns() : host::began_ns();
-    calling.open[calling.depth++] = {correlation, launch.epoch, entered,
+    const host::Entered entered = host::enter(call.name, call.kind == CallKind::launch);
+    launch.context = entered.context;
+    launch.entered_ns = entered.began_ns;
+    calling.open[calling.depth++] = {correlation, launch.epoch, entered.entry,
                                      call.blocks, call.wait,    launch.entered_ns};
     launch.blocked_until_ns = calling.blocked_until_ns;
     launch.blocked = calling.blocked;

@@ -7,7 +7,11 @@
 namespace tileprof {
 
 ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
-  return child(0, Kind::scope, recorder().numbered(scope.node), apart);
+  const uint64_t number = recorder().numbered(scope.node);
+  KnownScope &known = scopes_[apart];
+  if (!known.context || known.number != number)
+    known = {number, child(0, Kind::scope, number, apart)};
+  return known.context;
 }
 
 ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,
@@ -34,11 +38,11 @@ void Thread::pop(uint64_t now) {
   const Entry &entry = entries_.back();
   const uint64_t took = now - std::min(now, entry.began_ns);
   HostTime &time = times_.make(entry.context);
-  count(entry);
+  count(entry, time);
   add(time.own_ns, took - std::min(took, entry.inside_ns));
   if (entry.claims) add(works_.make(entry.claims).claimed_ns, took);
   count_out(entry, now);
-  trace(entry.context, entry.began_ns, now);
+  if (recorder().room.wanted()) trace(entry.context, entry.began_ns, now);
   entries_.pop_back();
   if (!entries_.empty()) entries_.back().inside_ns += took;
 }
@@ -63,8 +67,8 @@ void Thread::split(bool count) {
 
 // An operation that does nothing but call one of the same name is counted once, as PyTorch's
 // profiler does.
-void Thread::count(const Entry &entry) {
-  if (!entry.again) add(times_.make(entry.context).count, uint64_t(1));
+void Thread::count(const Entry &entry, HostTime &time) {
+  if (!entry.again) add(time.count, uint64_t(1));
   if (entry.entries == 1 && entry.twin)
     add(times_.make(entry.twin).count, ~uint64_t(0));
   if (entries_.size() < 2 || entry.again) return;

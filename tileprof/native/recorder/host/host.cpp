@@ -16,9 +16,13 @@ ContextId here() { return this_thread().here(); }
 
 ContextId known_here() { return this_thread().known_here(); }
 
-ContextId kernel() { return this_thread().kernel(); }
-
-ContextId enter(NameId call) { return this_thread().enter(Kind::api, call); }
+Entered enter(NameId call, bool launch) {
+  Thread &thread = this_thread();
+  if (const ContextId ours = launch ? thread.kernel() : 0) return {ours, 0, now_ns()};
+  const ContextId entered = thread.enter(Kind::api, call);
+  if (launch) thread.add_announced(entered);
+  return {entered, entered, thread.began_ns()};
+}
 
 void leave(ContextId context) { this_thread().leave(context); }
 
@@ -31,9 +35,5 @@ ContextId path_of(NameId call) { return this_thread().path_of(Kind::api, call); 
 bool unrecorded() { return is_unrecorded; }
 
 void set_unrecorded(bool on) { is_unrecorded = on; }
-
-uint64_t began_ns() { return this_thread().began_ns(); }
-
-void add_announced(ContextId context) { this_thread().add_announced(context); }
 
 } // namespace tileprof::host

@@ -13,12 +13,19 @@ Contexts &contexts();
 Names &names();
 uint32_t epoch();
 
-// The calling thread's context; the kernel of ours that it is launching, 0 for none.
+// The calling thread's context.
 ContextId here();
 ContextId known_here();  // without waiting for the GIL; see Thread::known_here
-ContextId kernel();
+// Where what a call into the driver starts belongs, what `leave` wants (0: nothing was entered), and
+// when the call began.
+struct Entered {
+  ContextId context, entry;
+  uint64_t began_ns;
+};
 // Enters a call into the driver, and leaves it: now, or at a time since which its end was not seen.
-ContextId enter(NameId call);
+// A launch gets the work that was announced for it. That of a kernel of ours has announced itself,
+// and has a node: nothing is entered.
+Entered enter(NameId call, bool launch);
 void leave(ContextId context);
 void leave_unseen(ContextId context, uint64_t since_ns);
 // The context that entering a call would give, without entering it.
@@ -26,10 +33,6 @@ ContextId path_of(NameId call);
 // Whether what the calling thread does is the measurement's own, and is not recorded.
 bool unrecorded();
 void set_unrecorded(bool on);
-// When the innermost call was entered.
-uint64_t began_ns();
-// Adds the work that was announced for the next launch to the context that launches.
-void add_announced(ContextId context);
 
 } // namespace host
 } // namespace tileprof

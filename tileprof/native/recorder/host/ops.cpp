@@ -34,13 +34,12 @@ uint32_t enter(uint32_t name, int64_t sequence, uint64_t number, const void *on_
 // The parent of a backward operation: its forward operation, or for a gradient that no operation
 // made the call that asked for the backward pass; 0: the path that leads here.
 ContextId origin_of(Thread &thread, int64_t sequence, uint64_t forward_thread, uint32_t root) {
-  Recorder &shared = recorder();
   ContextId forward = 0;
   if (sequence >= 0)
-    if (Thread *origin = shared.named_thread(forward_thread))
+    if (Thread *origin = thread.named(forward_thread))
       forward = origin->forward().find(sequence);
   if (forward) return forward;
-  if (!root && !thread.has_frames()) root = shared.backward_root.load(std::memory_order_relaxed);
+  if (!root && !thread.has_frames()) root = recorder().backward_root.load(std::memory_order_relaxed);
   return root;
 }
 

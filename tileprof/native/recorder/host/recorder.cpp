@@ -19,6 +19,7 @@ Thread &Recorder::add_thread() {
     Thread &again = *ended_.front();
     ended_.pop_front();
     std::erase_if(by_number_, [&](const auto &known) { return known.second == &again; });
+    naming_.fetch_add(1, std::memory_order_release);
     again.begin(ident);
     return again;
   }
@@ -41,6 +42,7 @@ std::vector<Thread *> Recorder::threads() {
 void Recorder::name_thread(uint64_t framework_number, Thread &thread) {
   std::lock_guard lock(mutex_);
   by_number_[framework_number] = &thread;
+  naming_.fetch_add(1, std::memory_order_release);
 }
 
 Thread *Recorder::named_thread(uint64_t framework_number) {
@@ -59,6 +61,7 @@ void Recorder::after_fork() {
   threads_.clear();
   ended_.clear();
   by_number_.clear();
+  naming_.fetch_add(1);
   generation_.fetch_add(1);
 }
 

@@ -53,6 +53,8 @@ public:
   // The thread that a framework knows under a number of its own (PyTorch counts its threads).
   void name_thread(uint64_t framework_number, Thread &thread);
   Thread *named_thread(uint64_t framework_number);
+  // Counts the changes of what `named_thread` returns.
+  uint32_t naming() const { return naming_.load(std::memory_order_acquire); }
   void after_fork();
   // Counts the processes from which this one is forked.
   uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
@@ -65,13 +67,18 @@ private:
   std::deque<Thread *> ended_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::unordered_map<uint64_t, Thread *> by_number_;
-  std::atomic<uint32_t> generation_{0};
+  std::atomic<uint32_t> generation_{0}, naming_{0};
 };
 
-// One in a process, never destroyed. Here, because each operation asks for it several times.
-inline Recorder &recorder() {
-  static Recorder &one = *new Recorder;
-  return one;
+// One in a process, never destroyed. Made when the library is loaded, because each operation asks
+// for it several times and a static variable of a function is checked each time.
+inline Recorder *const the_recorder = new Recorder;
+inline Recorder &recorder() { return *the_recorder; }
+// Here, because each event begins with it.
+inline void Thread::settle() {
+  const uint64_t recording = recorder().recording.load(std::memory_order_relaxed);
+  if (recording_ != recording) begin_recording(recording);
+  if (ended_.load(std::memory_order_relaxed)) settle_ended();
 }
 // Whether native frames are recorded; all that others pay for them.
 inline bool wants_native() { return recorder().native.load(std::memory_order_relaxed); }

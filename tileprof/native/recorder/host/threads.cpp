@@ -48,37 +48,38 @@ Thread::Thread(uint64_t ident)
 void Thread::begin(uint64_t ident) {
   ident_.store(ident, std::memory_order_relaxed);
   number_ = 0;
+  named_ = {};
   forward_.forget();
   scope_.forget();
   recording_ = 0;
 }
 
-// A context that was met before, 0 where it is not remembered. A program that repeats itself asks in
-// the order in which it asked first, which is the order of the numbers.
-ContextId Thread::known(const Context &key, size_t place) {
+// The context that was made after the last one asked for, 0 if it is another one. A program that
+// repeats itself asks in the order in which it asked first, which is the order of the numbers.
+ContextId Thread::next_known(const Context &key) {
   const Contexts &all = recorder().contexts;
   const ContextId next = last_ + 1;
-  if (next < all.size() && all.at(next) == key) return last_ = next;
-  const Known &known = known_[place];
-  return known.id && known.key == key ? last_ = known.id : 0;
+  return next < all.size() && all.at(next) == key ? last_ = next : 0;
 }
 
 ContextId Thread::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
   const Context key{parent, kind, a, b};
-  const size_t place = HashContext()(key) % kKnown;
-  if (const ContextId id = known(key, place)) return id;
+  if (const ContextId id = next_known(key)) return id;
+  Known &known = place_of(key);
+  if (known.id && known.key == key) return last_ = known.id;
   const ContextId id = recorder().contexts.child(parent, kind, a, b);
-  if (id != parent) known_[place] = {key, last_ = id};
+  if (id != parent) known = {key, last_ = id};
   return id;
 }
 
 ContextId Thread::frame_child(ContextId parent, const Frame &frame) {
   const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(frame.code));
   const Context key{parent, Kind::frame, code, uint64_t(frame.offset)};
-  const size_t place = HashContext()(key) % kKnown;
-  if (const ContextId id = known(key, place)) return id;
+  if (const ContextId id = next_known(key)) return id;
+  Known &known = place_of(key);
+  if (known.id && known.key == key) return last_ = known.id;
   const ContextId id = recorder().frame(parent, frame);
-  if (id != parent) known_[place] = {key, last_ = id};
+  if (id != parent) known = {key, last_ = id};
   return id;
 }
 
@@ -95,6 +96,8 @@ ContextId Thread::through_frames(ContextId base, size_t count, size_t chain_numb
   const size_t known = std::min(count, chain.frames.size());
   size_t same = 0;
   while (same < known && chain.frames[same].same_place(met_[count - 1 - same])) ++same;
+  // Those below stay: their contexts are under these frames.
+  if (same == count) return chain.contexts[count - 1];
   chain.frames.resize(same);
   chain.contexts.resize(same);
   ContextId at = same ? chain.contexts[same - 1] : base;
@@ -140,6 +143,14 @@ const Entry *Thread::innermost(const PythonScope &scope) const {
   return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
 }
 
+Thread *Thread::named(uint64_t number) {
+  // Read first: a change from here on counts as one that was not seen.
+  const uint32_t naming = recorder().naming();
+  if (!named_.thread || named_.number != number || named_.naming != naming)
+    named_ = {number, recorder().named_thread(number), naming};
+  return named_.thread;
+}
+
 ContextId Thread::kernel() const {
   const ContextId context = entries_.empty() ? 0 : entries_.back().context;
   return recorder().contexts.at(context).kind == Kind::kernel ? context : 0;
@@ -163,12 +174,6 @@ uint64_t Thread::claimed_ns() const {
   if (!open) return closed;
   // Another thread's `open` may be ahead of what this one reads.
   return closed + std::max(now_ns(), open) - open;
-}
-
-void Thread::settle() {
-  const uint64_t recording = recorder().recording.load(std::memory_order_relaxed);
-  if (recording_ != recording) begin_recording(recording);
-  if (ended_.load(std::memory_order_relaxed)) settle_ended();
 }
 
 // Entries open from before are not in it: their path is that of another tree.
@@ -233,29 +238,37 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
 
 namespace {
 
-thread_local Thread *mine = nullptr;
-thread_local uint32_t mine_generation = 0;
+// In one, which is found once for each event.
+struct Mine {
+  Thread *thread = nullptr;
+  uint32_t generation = 0;
+};
+constinit thread_local Mine mine;
 
 // Gives the thread's state back when it ends.
 struct Ending {
   bool armed = false;
   ~Ending() {
-    if (mine && mine_generation == recorder().generation()) recorder().end_thread(*mine);
-    mine = nullptr;
+    if (mine.thread && mine.generation == recorder().generation())
+      recorder().end_thread(*mine.thread);
+    mine.thread = nullptr;
   }
 };
 thread_local Ending ending;
 
+__attribute__((noinline)) Thread &new_thread(Mine &own) {
+  own.generation = recorder().generation();
+  own.thread = &recorder().add_thread();
+  ending.armed = true;  // makes it, so that it is destroyed
+  return *own.thread;
+}
+
 } // namespace
 
 Thread &this_thread() {
-  const uint32_t now = recorder().generation();
-  if (!mine || mine_generation != now) {
-    mine = &recorder().add_thread();
-    mine_generation = now;
-    ending.armed = true;  // makes it, so that it is destroyed
-  }
-  return *mine;
+  Mine &own = mine;
+  const bool known = own.thread && own.generation == recorder().generation();
+  return known ? *own.thread : new_thread(own);
 }
 
 } // namespace tileprof

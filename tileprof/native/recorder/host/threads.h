@@ -193,6 +193,9 @@ public:
   // The framework's number of this thread; 0 if unknown.
   uint64_t number() const { return number_; }
   void set_number(uint64_t number) { number_ = number; }
+  // The thread with a number of the framework's, nullptr where it is unknown. Takes no lock while it
+  // is asked for the same one.
+  Thread *named(uint64_t number);
   bool has_frames() const { return innermost_frame() != nullptr; }
   // The context of the kernel of ours that is being launched, 0 where there is none.
   ContextId kernel() const;
@@ -228,6 +231,13 @@ private:
 
   std::atomic<uint64_t> ident_;
   uint64_t number_ = 0;
+  // What `named` returned last.
+  struct Named {
+    uint64_t number = 0;
+    Thread *thread = nullptr;  // nullptr: ask again
+    uint32_t naming = 0;
+  };
+  Named named_;
   double announced_[2] = {0, 0};
   std::vector<Entry> entries_;
   uint64_t ranges_ = 0;
@@ -238,6 +248,13 @@ private:
   std::vector<Frame> met_;
   std::unique_ptr<Known[], Free> known_;
   ContextId last_ = 0;  // that was asked for
+  // The context of the last scope, by whether it is apart. Kept here, because asking for it between
+  // others would spoil the order of numbers.
+  struct KnownScope {
+    uint64_t number = 0;
+    ContextId context = 0;
+  };
+  KnownScope scopes_[2];
   Chain chains_[kChains];
   std::unique_ptr<KnownStack[]> stacks_;  // made when it is first needed
   ScopeReader scope_;
@@ -254,7 +271,8 @@ private:
   ContextId through_frames(ContextId base, size_t count, size_t chain);
   ContextId known_frames(ContextId base, size_t count) const;
   ContextId frame_child(ContextId parent, const Frame &frame);
-  ContextId known(const Context &key, size_t place);
+  ContextId next_known(const Context &key);
+  Known &place_of(const Context &key) { return known_[HashContext()(key) % kKnown]; }
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
   Moment moment();
@@ -269,7 +287,7 @@ private:
   ContextId push(ContextId context, ContextId under, const Moment &moment,
                  const void *on_stack = nullptr, std::shared_ptr<const RangeStart> start = nullptr);
   void pop(uint64_t now);
-  void count(const Entry &entry);
+  void count(const Entry &entry, HostTime &time);
   void close(size_t at, uint64_t now);
   ContextId past(ContextId context, const Entry &gone);
   size_t find_entered(ContextId context) const;
