@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tileprof.analyzer.json_form import account_json, phases_json, steps_json, t
 from tileprof.analyzer.program.phases import Phase
 from tileprof.analyzer.program.training_steps import Parts, TrainingSteps
 from tileprof.analyzer.reasons import reasons
+from tileprof.analyzer.shortfalls import Shortfall
 from tileprof.errors import Location
 from tileprof.remarks.copies import LoadsAndStores, RowStride, Tma
 from tileprof.remarks.products import ExtentMultiple, GemmInstruction, InstructionCandidate
@@ -57,7 +59,11 @@ def test_the_page_names_every_field() -> None:
     document["phases"] = phases_json([Phase("training", 24.0, place)])
     assert document["account"] is None
     held, nodes = device_steps()
-    document["account"] = account_json(made(held, claim(0.1, nodes["memory"])))
+    account = made(held, claim(0.1, nodes["memory"]))
+    limits: dict[Shortfall, float] = {"layout": 1.0}
+    kernels = tuple(replace(each, shortfalls=limits) for each in account.kernels)
+    account = replace(account, shortfalls=tuple(limits.items()), kernels=kernels)
+    document["account"] = account_json(account)
     table = PAGE.read_text().partition("## As JSON")[2]
     told = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
     assert len(told) == len(set(told))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from tileprof.analyzer.fixes import Fix
+from tileprof.analyzer.numbers.reports import FINDINGS_LONGEST_NAME
 from tileprof.errors import Location
 from tileprof.profile.tree.cards import Card, short
 from tileprof.remarks import Remark
@@ -43,15 +44,12 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + more
 
 
-_LONGEST_NAME = 64
-"""Characters of a kernel's name in a sentence: cuDNN's have 130."""
-
-
 def plain(name: str) -> str:
     """Return a kernel's name without what C++ puts around it, and without the end of a long one."""
     short = re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0]
     short = short or name
-    return short if len(short) <= _LONGEST_NAME else f"{short[: _LONGEST_NAME - 1]}…"
+    most = FINDINGS_LONGEST_NAME
+    return short if len(short) <= most else f"{short[: most - 1]}…"
 
 
 TIERS: tuple[Tier, ...] = get_args(Tier)

@@ -17,6 +17,7 @@ from tileprof.analyzer.program.phases import Phase
 from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
+from tileprof.analyzer.shortfalls import Shortfall
 from tileprof.remarks.stored import columns, remark_json
 
 SCHEMA = 2
@@ -51,7 +52,7 @@ def account_json(account: Account) -> dict[str, Any]:
                 {"rule": each.rule, "title": each.title, "time": each.time, "idle": each.idle}
                 for each in account.causes
             ],
-            "shortfalls": [{"cause": cause, "time": time} for cause, time in account.shortfalls],
+            "shortfalls": _shortfalls(account.shortfalls),
             "unexplained": account.unexplained,
             "unknown": account.unknown,
             "copies": account.copies,
@@ -62,7 +63,8 @@ def account_json(account: Account) -> dict[str, Any]:
                 {
                     "name": each.name, "time": each.time, "floor": each.floor,
                     "limit": each.limit or None, "named": each.named,
-                    "shortfalls": dict(each.shortfalls), "unexplained": each.unexplained,
+                    "shortfalls": _shortfalls(each.shortfalls.items()),
+                    "unexplained": each.unexplained,
                 }
                 for each in account.kernels
             ],
@@ -71,6 +73,10 @@ def account_json(account: Account) -> dict[str, Any]:
         "most": account.most if math.isfinite(account.most) else None,
         "first": {"changes": count, "gain": gain.mid, "range": [gain.low, gain.high]},
     }  # fmt: skip
+
+
+def _shortfalls(parts: Iterable[tuple[Shortfall, float]]) -> list[dict[str, Any]]:
+    return [{"cause": cause, "time": time} for cause, time in parts]
 
 
 def steps_json(steps: TrainingSteps | None) -> dict[str, Any] | None:

@@ -56,6 +56,11 @@ ESTIMATES_UNSEEN = 1.5
 """Highest gains are made of what known kernels reached. Of 55 kernels of two splits that were
 unknown when they were run, nine of ten gained, of S - 1, at most so many times what they said."""
 
+# -- findings
+
+FINDINGS_LONGEST_NAME = 64
+"""Characters of a kernel's name in a sentence; names of cuDNN's kernels have 130. By hand."""
+
 # -- floors
 
 FLOORS_LAUNCH_NS = 1000.0
