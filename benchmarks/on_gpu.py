@@ -79,7 +79,7 @@ STEPS = {
               "tests/cuda/test_odd_warps.py", "tests/cuda/test_shifted.py",
               "tests/test_special_values.py", "tests/test_overlapping_tiles.py"),
         environment=(("TILEPROF_TEST_GPU", "1"),)),
-    "counters": Step(240, ("-m", "benchmarks.show_counters", "--only", "fresh",
+    "counters": Step(450, ("-m", "benchmarks.show_counters", "--only", "fresh",
                            "--out", "{out}/counters.json", "--keep", "{out}/counters-keep.json")),
     "defects-1": _defects("1"),
     "defects-2": _defects("2"),
