@@ -182,6 +182,13 @@ def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
     return left_out
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How to run the cases of a run that failed again, where they were drawn."""
+    seed = os.environ.get(DRAWN, "all")
+    if seed != "all" and terminalreporter.stats.get("failed"):
+        terminalreporter.write_line(f"Cases were drawn: {DRAWN}={seed} runs the same ones again.")
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker for each processor, and one for tests that wait, where the whole suite runs.
 
