@@ -34,9 +34,9 @@ GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
 DRAWN = "TILEPROF_TEST_DRAWN"
-"""Environment variable with the seed by which the whole suite draws from tests marked `drawn`.
+"""Environment variable with the seed by which a run draws from tests marked `drawn`.
 
-`all` keeps all of them."""
+Without it, all of them run."""
 QUICKLY = "-Og"
 """The flag with which compilers optimise little.
 
@@ -155,7 +155,7 @@ def _read_constants_in_own_order() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: side by side with others, none of them is what the end waits for.
 
-    Of tests marked `drawn`, the whole suite keeps a few.
+    Of tests marked `drawn`, a run with a seed keeps a few.
     """
     if seed := os.environ.get(DRAWN):
         left_out = _not_drawn(items, seed)
@@ -177,15 +177,15 @@ def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
             families.setdefault((name, mark.args[0]), []).append(item)
     left_out: set[pytest.Item] = set()
     for (name, count), cases in families.items():
-        spare = max(0, len(cases) - count) if seed != "all" else 0
+        spare = max(0, len(cases) - count)
         left_out.update(random.Random(f"{seed} {name}").sample(cases, spare))
     return left_out
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How to run the cases of a run that failed again, where they were drawn."""
-    seed = os.environ.get(DRAWN, "all")
-    if seed != "all" and terminalreporter.stats.get("failed"):
+    seed = os.environ.get(DRAWN)
+    if seed and terminalreporter.stats.get("failed"):
         terminalreporter.write_line(f"Cases were drawn: {DRAWN}={seed} runs the same ones again.")
 
 
@@ -196,15 +196,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return int(os.environ["PYTEST_XDIST_AUTO_NUM_WORKERS"])
-    if _is_whole(config) and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+    if whole and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
         return len(os.sched_getaffinity(0)) + 1
     config.option.dist = "no"
     return 0
-
-
-def _is_whole(config: pytest.Config) -> bool:
-    """Whether no files or tests were chosen."""
-    return config.args_source is not pytest.Config.ArgsSource.ARGS
 
 
 @pytest.hookimpl(wrapper=True)
@@ -232,8 +228,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if missing := os.environ.get("TILEPROF_TEST_MISSING"):
             config.pluginmanager.register(MissingPackages(Path(missing)))
         os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
-        if _is_whole(config):
-            os.environ.setdefault(DRAWN, str(random.randrange(1_000_000)))
         # Threads of libraries would fight for the processors that the workers share.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         # A shell starts jobs in the background with it ignored, and programs of tests inherit that.
