@@ -55,7 +55,7 @@ HALF = (
     ],
 )  # fmt: skip
 def test_programs_that_agree_in_all_that_is_used(text: str, row: str, alike: float) -> None:
-    """Of a grid of 8 by 8; what nothing uses of a program's number tells no two apart."""
+    """Programs of a grid of 8 by 8 are alike in each axis whose number the kernel does not use."""
     assert programs_alike(TTGIR.format(text, row), (8, 8, 1)) == pytest.approx(alike)
 
 
@@ -223,7 +223,8 @@ def test_blocks_that_walk_independent_tiles() -> None:
     ],
 )  # fmt: skip
 def test_iterations_that_need_one_another(old: str, new: str) -> None:
-    """What an earlier one wrote keeps them in one block; what is only set up does not."""
+    """Iterations stay in one block if one reads what an earlier one wrote; a buffer that each sets
+    up anew does not keep them there."""
     walk = walk_of(read(WALK.format(rows=64).replace(old, new)))
     assert (walk is not None) == new.startswith("      %z")
 
@@ -257,7 +258,8 @@ def test_elements_that_a_condition_leaves_out() -> None:
 
 
 def test_gain_of_a_loop_without_elements_to_leave_out() -> None:
-    """As schedulers issue, where blocks wait in turn; all of it where all run at once."""
+    """A loop that leaves elements out gains its share of issued instructions where blocks wait in
+    turn, and all of its time where all run at once."""
     code = [("FFMA R0, R0, R1, R2", {"wait": 500, "wait_not_issued": 500, "selected": 500}, 1, 1)]
     gains = []
     for blocks in (132 * 64, 132):

@@ -53,7 +53,8 @@ EMPTY = "out = torch.empty(n, dtype=torch.float32)"
 
 
 def passes(*statements: str) -> list[tuple[str, bool, str, int]]:
-    """What is found in a function of these statements: how, whether after, the call, its line."""
+    """Return the passes found in a function of these statements: how, whether after the kernel, the
+    call, its line."""
     text = KERNELS + "".join(f"    {each}\n" for each in statements)
     held = host_passes(text, triton_kernels(text))
     return [(each.how, each.result, each.call, each.lines[0] - FIRST) for each in held]

@@ -238,7 +238,7 @@ def test_many_blocks_that_registers_limit() -> None:
 
 @pytest.mark.parametrize(("blocks", "said"), [(132 * 5, False), (132 * 4, True), (132 * 13, True)])
 def test_two_rounds_of_blocks_stay_two(blocks: int, said: bool) -> None:
-    """Of five blocks a multiprocessor, three at a time, four at a time leave one for later."""
+    """Five blocks a multiprocessor take two rounds of three at a time, and two of four."""
     three = launch(blocks, held=3, threads=128, registers=168, limited_by="registers")
     made = Made(attributes=three, code=WAITS, metrics=SOME)
     assert bool(found(on_h200(made, ROOF), RULE)) == said

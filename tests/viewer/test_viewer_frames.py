@@ -362,7 +362,7 @@ def test_phases_of_a_step_without_modules_and_optimizers() -> None:
     step = {"forward": 112, "backward": 208, "optimizer": 60, "others": 31}
     assert phases(by_hand()) == step
     assert phases(by_hand("p.data.add_(p.grad, alpha=-lr)")) == step
-    # In a function that computes other things too, the line with the gradient alone is an update.
+    # A function that computes other things too has its update at the line with the gradient.
     inline = phases(by_hand(model="sgd"))
     assert inline == step | {"optimizer": 40, "others": 51}
     for other in ("x -= x.mean()", "x -= torch.autograd.grad(y, x)[0]", "no_grad(update)(x)"):
@@ -423,7 +423,7 @@ def test_ranges_of_xla_have_the_names_of_jax(name: str, shown: str) -> None:
 
 
 def test_passes_of_xla_are_no_users_nodes() -> None:
-    """What they take is the compilation's; all frames have them."""
+    """Time of such frames is the compilation's; `--frames all` shows them."""
     profile = profile_of(
         with_children(
             node("scope", "XlaCompile:#module=jit_f#"),

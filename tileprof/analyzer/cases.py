@@ -225,7 +225,7 @@ class KernelCase:
 
     @cached_property
     def _written(self) -> float:
-        """Of the bytes that it moves, the share that it writes."""
+        """Share of the kernel's bytes that are written, 0 to 1."""
         if self.ir or self.sampled is None:
             return written_share(self.tiles)
         return stored_share(self.sampled)

@@ -39,7 +39,7 @@ _SCALAR = re.compile(
 )
 _NAME = re.compile(r"%[\w-]+")
 _APART = ("tt.atomic_", "tt.call", "ctaid", "globaltimer", "tt.get_num_programs")
-"""What may tell programs apart, or adds to a result as often as there are programs."""
+"""Operations that may tell programs apart, or that add to a result once for each program."""
 
 
 def _quotient(a: Any, b: Any) -> Any:

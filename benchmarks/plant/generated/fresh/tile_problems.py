@@ -155,7 +155,7 @@ def _mxfp4(a: Tensor, packed: Tensor, power: Tensor) -> Tensor:
 
 def _mx_rounded(x: Tensor) -> Tensor:
     groups = x.unflatten(1, (-1, 32))
-    # In float32, where both division and scale are exact.
+    # Computed in float32, in which both the division and the scale are exact.
     power = torch.frexp(groups.abs().amax(2, keepdim=True))[1] - 9
     scale = torch.ldexp(torch.ones_like(groups[:, :, :1]), power)
     kept = (groups / scale).clamp(-448, 448).to(torch.float8_e4m3fn)

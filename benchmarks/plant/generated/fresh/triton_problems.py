@@ -149,7 +149,7 @@ def _nucleus_few(x: Tensor) -> Tensor:
 
 
 def _group_gate(x: Tensor, bias: Tensor) -> Tensor:
-    # In float32, which decides who is chosen and is exact to one rounding.
+    # Computed in float32, as the kernel does: its rounding decides which experts are chosen.
     score = x.float() + bias
     best = score.unflatten(1, (8, -1)).amax(2)
     chosen = torch.where(best >= _nth(best, 4), 1, 0).repeat_interleave(x.shape[1] // 8, 1)
@@ -193,7 +193,7 @@ def _adapted(x: Tensor, down: Tensor, up: Tensor, adapter: Tensor, y: Tensor) ->
 def _biased(x: Tensor, table: Tensor) -> Tensor:
     at = torch.arange(x.shape[1], device=x.device)
     apart = (at - at[:, None]).abs()
-    # In float32, where steps between buckets are not decided by rounding.
+    # Computed in float32, in which no rounding moves a number to another bucket.
     far = 8 + (torch.log(apart.clamp(min=8).float() * 0.125 + 1e-4) * 2).int()
     bucket = torch.where(apart < 8, apart, far.clamp(max=15)) + torch.where(at > at[:, None], 16, 0)
     heads = zip(x.double(), table.double())
