@@ -181,7 +181,7 @@ library, at_end = sys.argv[1], sys.argv[2] == "end"
 fake, done = Fake(Path(library), _recorder), 0
 session = profiler.start("out.tprof", context="scopes", flush_interval=0.01)
 finalize_on_terminate(session)
-# The played CUPTI writes a kernel's record in a call after that of its launch: no signal in between.
+# The played CUPTI writes a record in a call after that of its launch: no signal in between.
 launching = threading.Lock()
 
 def say():
