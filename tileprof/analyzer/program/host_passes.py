@@ -23,7 +23,14 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer.program.calls import parsed
-from tileprof.analyzer.program.triton_kernels import TritonKernel, is_kernel
+from tileprof.analyzer.program.triton_kernels import (
+    Launch,
+    TritonKernel,
+    called,
+    imported_names,
+    is_kernel,
+    launched,
+)
 from tileprof.once import cached_property
 
 How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
@@ -93,8 +100,9 @@ def passes_written(text: str) -> Mapping[How, int]:
 def _functions(text: str) -> Iterator[ast.FunctionDef]:
     """Functions of the host that are in no other one."""
     tree = parsed(text)
+    imported = imported_names(text)
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.FunctionDef) and not is_kernel(node):
+        if isinstance(node, ast.FunctionDef) and not is_kernel(node, imported):
             yield node
 
 
@@ -107,16 +115,6 @@ class _Pass:
     """Bytes of an element of the result; 0 where not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """A call `kernel[grid](arguments)`."""
-
-    kernel: TritonKernel
-    call: ast.Call
-    given: Mapping[str, ast.expr]
-    """Arguments by the parameter that they are given for."""
-
-
 class _Function:
     """The calls and names of one function of the host."""
 
@@ -127,7 +125,7 @@ class _Function:
         }
         self.launches = [
             held for node in self.nodes
-            if isinstance(node, ast.Call) and (held := _launch(node, kernels)) is not None
+            if isinstance(node, ast.Call) and (held := launched(node, kernels)) is not None
         ]  # fmt: skip
         self.uses: dict[str, list[ast.Name]] = {}
         self.bound: dict[str, list[ast.expr | None]] = {}
@@ -150,7 +148,7 @@ class _Function:
                     yield from self._cleared(launch, parameter, given)
                     yield from self._after(launch, parameter, given)
 
-    def _before(self, launch: _Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
+    def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of an input that kernels alone read."""
         if not launch.kernel.only_loads(parameter):
             return
@@ -168,7 +166,7 @@ class _Function:
         if not self._changed(held.source, launch):
             yield self._pass(held, made, launch, parameter, False, held.source, 0)
 
-    def _cleared(self, launch: _Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
+    def _cleared(self, launch: Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
         """A tensor that is filled, and first used where a kernel stores all of it."""
         value = self._once(given.id)
         held = _pass_of(value) if isinstance(value, ast.Call) else None
@@ -180,12 +178,12 @@ class _Function:
         if first is given and often == 1:
             yield self._pass(held, value, launch, parameter, False, given, 0)
 
-    def _after(self, launch: _Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
+    def _after(self, launch: Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
         """A copy of a result that nothing else reads."""
         value, kernel = self._once(given.id), launch.kernel
         if not isinstance(value, ast.Call) or not kernel.only_stores(parameter):
             return
-        if _called(value) not in (*_EMPTY, *_FILLED):
+        if called(value) not in (*_EMPTY, *_FILLED):
             return
         others = [
             each for each in self.uses[given.id] if each is not given and not self._of_shape(each)
@@ -201,7 +199,7 @@ class _Function:
             yield self._pass(held, call, launch, parameter, True, given, before)
 
     def _pass(
-        self, held: _Pass, call: ast.expr | None, launch: _Launch, parameter: str, result: bool,
+        self, held: _Pass, call: ast.expr | None, launch: Launch, parameter: str, result: bool,
         tensor: ast.expr, before: int,
     ) -> HostPass:  # fmt: skip
         assert call is not None
@@ -240,7 +238,7 @@ class _Function:
         above = self.above.get(use)
         if isinstance(above, ast.Attribute):
             return above.attr in _OF_SHAPE
-        return isinstance(above, ast.Call) and _called(above) in _LIKE
+        return isinstance(above, ast.Call) and called(above) in _LIKE
 
     @cached_property
     def _loaded(self) -> set[ast.expr]:
@@ -263,7 +261,7 @@ class _Function:
         last = made.end_lineno or made.lineno
         return all(self._loaded_alone(each, last) for each in names)
 
-    def _changed(self, source: ast.expr, launch: _Launch) -> bool:
+    def _changed(self, source: ast.expr, launch: Launch) -> bool:
         """Whether a kernel may change what was copied for it, which it then needs a copy of."""
         names = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
         return any(
@@ -281,31 +279,13 @@ class _Function:
         return above if isinstance(above, ast.Call) else None
 
 
-def _launch(call: ast.Call, kernels: Mapping[str, TritonKernel]) -> _Launch | None:
-    """The launch of one of these kernels that a call is, if all of its arguments are told."""
-    if not isinstance(call.func, ast.Subscript):
-        return None
-    kernel = kernels.get(ast.unparse(call.func.value).rpartition(".")[2])
-    if kernel is None or any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    if len(named) != len(call.keywords):
-        return None
-    return _Launch(kernel, call, {**dict(zip(kernel.parameters, call.args)), **named})
-
-
 def _lines(node: ast.expr) -> range:
     return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
-def _called(call: ast.Call) -> str:
-    """The last name of the function that is called."""
-    return ast.unparse(call.func).rpartition(".")[2]
-
-
 def _pass_of(call: ast.Call) -> _Pass | None:
     """What a call does with a whole tensor, where it does nothing else."""
-    function, name = call.func, _called(call)
+    function, name = call.func, called(call)
     if not isinstance(function, ast.Attribute):
         return None
     of_torch = isinstance(function.value, ast.Name) and function.value.id == "torch"

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tileprof.analyzer.program.calls import parsed
-
-_LOADS, _STORES = ("load",), ("store",)
-_ATOMIC = "atomic_"
+from tileprof.analyzer.program.triton_kernels import TritonKernel, launched, triton_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,45 +40,31 @@ def split_launch(text: str, kernel: str) -> Split | None:
     """Return the loop that holds the only statement of a file that launches a kernel, if its
     launches could be one; None otherwise."""
     tree = parsed(text)
-    function = _kernel(tree, kernel) if tree is not None else None
-    if tree is None or function is None:
+    kernels = {each.name: each for each in triton_kernels(text) if each.name == kernel}
+    if tree is None or not kernels:
         return None
-    launches = [each for each in ast.walk(tree) if _launched(each, kernel) is not None]
-    for around in ast.walk(tree) if len(launches) == 1 else ():
+    grids = [
+        each for each in ast.walk(tree) if isinstance(each, ast.Subscript)
+        and isinstance(each.value, ast.Name) and each.value.id == kernel
+    ]  # fmt: skip
+    for around in ast.walk(tree) if len(grids) == 1 else ():
         if isinstance(around, ast.FunctionDef):
             for loop in ast.walk(around):
-                if isinstance(loop, ast.For) and launches[0] in loop.body:
-                    return _of_loop(loop, kernel, function, around)
+                if isinstance(loop, ast.For) and any(launched(e, kernels) for e in loop.body):
+                    return _of_loop(loop, kernels, around)
     return None
 
 
-def _kernel(tree: ast.Module, name: str) -> ast.FunctionDef | None:
-    return next(
-        (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == name
-         and any(ast.unparse(e).endswith(".jit") for e in each.decorator_list)), None,
-    )  # fmt: skip
-
-
-def _launched(node: ast.AST, kernel: str) -> ast.Call | None:
-    """Return the call of a statement `kernel[grid](arguments)`."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    is_launch = (
-        isinstance(call, ast.Call) and isinstance(call.func, ast.Subscript)
-        and isinstance(call.func.value, ast.Name) and call.func.value.id == kernel
-    )  # fmt: skip
-    return call if is_launch and isinstance(call, ast.Call) else None
-
-
 def _of_loop(
-    loop: ast.For, name: str, kernel: ast.FunctionDef, around: ast.FunctionDef
+    loop: ast.For, kernels: Mapping[str, TritonKernel], around: ast.FunctionDef
 ) -> Split | None:
     index = loop.target
-    call = next(found for each in loop.body if (found := _launched(each, name)) is not None)
     if not isinstance(index, ast.Name) or not _is_range(loop.iter):
         return None
+    launches = [launched(each, kernels) for each in loop.body]
     derived = {index.id}
-    for statement in loop.body:
-        if _launched(statement, name) is not None:
+    for statement, launch in zip(loop.body, launches):
+        if launch is not None:
             continue
         # Numbers of a part, as `first = part * rows`: nothing else is done between launches.
         if not isinstance(statement, ast.Assign) or any(
@@ -88,18 +72,19 @@ def _of_loop(
         ):
             return None
         derived |= {name for each in statement.targets for name in _names(each)}
-    accesses = _accesses(kernel)
-    parameters = [each.arg for each in kernel.args.args]
-    given = dict(zip(parameters, call.args)) | {e.arg: e.value for e in call.keywords if e.arg}
+    (launch,) = (each for each in launches if each is not None)
+    kernel, given = launch.kernel, launch.given
     differ = {name for name, value in given.items() if _names(value) & derived}
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    if accesses is None or starred or not differ & _stored_by(kernel):
+    if kernel.unknown or not differ & kernel.placed:
         return None
-    loads, stores = ({_tensor(given, e, derived) for e in each} for each in accesses)
+    loads, stores = (
+        {_tensor(given, each, derived) for each in accessed}
+        for accessed in (kernel.loads, {*kernel.stores, *kernel.added})
+    )
     if not stores or None in loads | stores or loads & stores:
         return None
     counts = _counts(loop.iter, around)
-    return Split(call.lineno, index.id, max(counts, default=0), 1 in counts)
+    return Split(launch.call.lineno, index.id, max(counts, default=0), 1 in counts)
 
 
 def _is_range(node: ast.expr) -> bool:
@@ -132,75 +117,6 @@ def _counts(iterations: ast.expr, around: ast.FunctionDef) -> tuple[int, ...]:
     choices = [end.body, end.orelse] if isinstance(end, ast.IfExp) else [end]
     numbers = [e.value for e in choices if isinstance(e, ast.Constant) and type(e.value) is int]
     return tuple(numbers) if len(numbers) == len(choices) else ()
-
-
-def _accesses(kernel: ast.FunctionDef) -> tuple[set[str], set[str]] | None:
-    """Parameters that a kernel loads from, and those that it stores to; None where a pointer's
-    origin is not known, or an atomic operation reads what it writes for more than a sum."""
-    parameters = {each.arg for each in kernel.args.args}
-    origins = {name: name for name in parameters}
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target, base = node.targets[0], _base(node.value, origins)
-            if isinstance(target, ast.Name) and base in parameters:
-                origins[target.id] = origins.get(target.id, base) and base
-    loads, stores = set[str](), set[str]()
-    for call in ast.walk(kernel):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-            continue
-        name = call.func.attr
-        if name not in (*_LOADS, *_STORES) and not name.startswith(_ATOMIC):
-            continue
-        base = _base(call, origins)
-        if base is None or (name.startswith(_ATOMIC) and name != "atomic_add"):
-            return None
-        (loads if name in _LOADS else stores).add(base)
-    return loads, stores
-
-
-def _writes(called: ast.expr) -> bool:
-    name = called.attr if isinstance(called, ast.Attribute) else ""
-    return name in _STORES or name.startswith(_ATOMIC)
-
-
-def _stored_by(kernel: ast.FunctionDef) -> set[str]:
-    """Names that the addresses of a kernel's stores follow from."""
-    made = dict[str, set[str]]()
-    found = list[str]()
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for name in {name for each in targets for name in _names(each)}:
-                made.setdefault(name, set()).update(_names(node.value))
-        elif isinstance(node, ast.Call) and _writes(node.func):
-            found += [name for each in (node.func, *node.args[:1]) for name in _names(each)]
-    seen = set[str]()
-    while found:
-        if (name := found.pop()) not in seen:
-            seen.add(name)
-            found += made.get(name, ())
-    return seen
-
-
-def _base(node: ast.expr, origins: Mapping[str, str]) -> str | None:
-    """The parameter that an address begins with: `x` of `x + row * stride`, and what is made of it
-    by a call."""
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.BinOp):
-            node = node.left
-        elif isinstance(node, ast.Attribute | ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Call):
-            method = isinstance(node.func, ast.Attribute) and _base(node.func.value, origins)
-            if method:
-                return method
-            bases = [each.value for each in node.keywords if each.arg in ("base", "pointer")]
-            if not node.args and not bases:
-                return None
-            node = node.args[0] if node.args else bases[0]
-        else:
-            return None
-    return origins.get(node.id)
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -2,16 +2,23 @@
 
 In: the text of a file, as a profile keeps it.  Out: by kernel, the parameters whose tensors it
 loads from, stores to, adds to by atomics, or hands to code that is not read here; and those of
-which it stores each element that a bound lets it store, whatever is in memory.
+which it stores each element that a bound lets it store, whatever is in memory.  `launched` reads
+the calls that launch them.
+
+A kernel is a function that `triton.jit` decorates, alone or among others as `triton.autotune`, by
+whichever name the file imports it.  Names whose import is not in the text mean what they mean in
+Triton's own examples.
 
 Addresses are followed through assignments: in `at = x + offset; tl.load(at)` the kernel loads from
-`x`. What was loaded is no address, but an address that is made with it depends on memory.
+`x`. What was loaded is no address, but an address that is made with it depends on memory. Of what
+an address is made, parameters that are multiplied, compared or added to a pointer are numbers.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -19,9 +26,17 @@ from typing import Literal, TypeAlias
 from tileprof.analyzer.program.calls import parsed
 
 _Access: TypeAlias = Literal["load", "store", "add"]
+_JIT = ("triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit", "gluon.jit", "jit",
+        "triton.experimental.gluon.jit")  # fmt: skip
+"""Full names of the decorators that compile a kernel, and those without an import in the text."""
 _FOREIGN = ("inline_asm_elementwise", "extern_elementwise")
 _MODULES = ("tl", "triton", "language", "libdevice", "math", "core")
 """Names before a function of Triton's, as in `tl.load`."""
+_LANGUAGES = ("triton", "triton.language", "triton.experimental.gluon.language")
+"""Modules of Triton that a file may import by other names."""
+_PRODUCTS = ("dot", "dot_scaled")
+_SUMS = (ast.Add, ast.Sub)
+_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +49,17 @@ class TritonKernel:
     """Lines of the loads, by parameter."""
     stores: Mapping[str, tuple[int, ...]]
     added: frozenset[str]
-    """Parameters that atomic operations read and write."""
+    """Parameters whose tensors atomic operations add to."""
     unknown: frozenset[str]
-    """Parameters that are given to functions which are not read here."""
+    """Parameters that are given to functions which are not read here, or to other atomic
+    operations; "" stands for accesses to what no parameter names."""
     fills: frozenset[str]
     """Parameters that it only stores to, in each program and iteration, at addresses and below
     bounds that nothing in memory decides."""
+    placed: frozenset[str]
+    """Parameters, numbers as well, that addresses of stores are made of."""
+    multiplies: bool
+    """Whether it multiplies tiles."""
 
     def only_loads(self, parameter: str) -> bool:
         """Return whether it loads from a parameter's tensor and changes nothing there."""
@@ -52,23 +72,83 @@ class TritonKernel:
         return parameter in self.stores and parameter not in others
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A call `kernel[grid](arguments)`."""
+
+    kernel: TritonKernel
+    call: ast.Call
+    grid: ast.expr
+    given: Mapping[str, ast.expr]
+    """Arguments by the parameter that they are given for."""
+
+
 @lru_cache(maxsize=64)
 def triton_kernels(text: str) -> tuple[TritonKernel, ...]:
     """Return all kernels of a file; none where it is no Python."""
     tree = parsed(text)
+    if tree is None:
+        return ()
+    imported = imported_names(text)
     functions = [
-        node for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, ast.FunctionDef) and is_kernel(node)
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and is_kernel(node, imported)
     ]  # fmt: skip
+    modules = {name for name, full in imported.items() if full in _LANGUAGES} - {*_MODULES}
+    if modules:
+        functions = [_Renamed(modules).visit(deepcopy(each)) for each in functions]
     return tuple(_Reader(each).kernel() for each in functions)
 
 
-def is_kernel(function: ast.FunctionDef) -> bool:
-    """Return whether a function is compiled by Triton, by its decorators."""
-    return any(
-        ast.unparse(each).partition("(")[0] in ("triton.jit", "jit")
-        for each in function.decorator_list
-    )
+@lru_cache(maxsize=64)
+def imported_names(text: str) -> Mapping[str, str]:
+    """Return the full name of what each name stands for that a file imports: `triton.language` for
+    `tl`; none of its own package."""
+    tree, found = parsed(text), dict[str, str]()
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                root = each.name.partition(".")[0]
+                found[each.asname or root] = each.name if each.asname else root
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {e.asname or e.name: f"{node.module}.{e.name}" for e in node.names}
+    return found
+
+
+def is_kernel(function: ast.FunctionDef, imported: Mapping[str, str]) -> bool:
+    """Return whether Triton compiles a function, by its decorators."""
+    for each in function.decorator_list:
+        root, dot, rest = ast.unparse(each).partition("(")[0].partition(".")
+        if imported.get(root, root) + dot + rest in _JIT:
+            return True
+    return False
+
+
+def launched(node: ast.AST, kernels: Mapping[str, TritonKernel]) -> Launch | None:
+    """Return the launch that a call or a statement is; None where it is none, and unless all of its
+    arguments are told. `kernels`: by name."""
+    call = node.value if isinstance(node, ast.Expr) else node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Subscript):
+        return None
+    kernel = kernels.get(ast.unparse(call.func.value).rpartition(".")[2])
+    if kernel is None or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    if len(named) != len(call.keywords):
+        return None
+    given = {**dict(zip(kernel.parameters, call.args)), **named}
+    return Launch(kernel, call, call.func.slice, given)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Gives modules the name that Triton's own examples have for them."""
+
+    def __init__(self, modules: set[str]) -> None:
+        self.modules = modules
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        """Return the name, or `tl` for one of these modules."""
+        return ast.copy_location(ast.Name("tl"), node) if node.id in self.modules else node
 
 
 class _Reader:
@@ -98,15 +178,23 @@ class _Reader:
 
     def kernel(self) -> TritonKernel:
         held: dict[_Access, dict[str, list[int]]] = {"load": {}, "store": {}, "add": {}}
-        unknown, partly = set[str](), set[str]()
+        unknown, partly, placed = set[str](), set[str](), set[str]()
+        numbers = self._numbers()
         for node in self.nodes:
             if not isinstance(node, ast.Call):
                 continue
             if (found := self._accessed(node)) is None:
                 if _leaves(node):
-                    unknown |= _made_of(node, self.roots)
+                    given = (_made_of(e, self.roots) for e in ast.iter_child_nodes(node))
+                    unknown |= set[str]().union(*given) - numbers
                 continue
-            kind, names = found
+            kind, made_of = found
+            if kind != "load":  # a description's method has the place for an argument
+                placed.update(made_of, *(_made_of(each, self.roots) for each in node.args[:1]))
+            names = made_of - numbers
+            if not names or (kind == "add" and called(node) != "atomic_add"):
+                unknown |= names or {""}
+                continue
             for name in names:
                 held[kind].setdefault(name, []).append(node.lineno)
             if kind == "store" and not self._everywhere(node):
@@ -118,10 +206,41 @@ class _Reader:
         return TritonKernel(
             self.function.name, self.parameters, loads, stores, frozenset(added),
             frozenset(unknown), frozenset() if self._leaves_early() else frozenset(fills),
+            frozenset(placed),
+            any(isinstance(e, ast.Call) and called(e) in _PRODUCTS for e in self.nodes),
         )  # fmt: skip
 
-    def _accessed(self, call: ast.Call) -> tuple[_Access, frozenset[str]] | None:
-        """What a call does with memory, and the parameters whose tensors it may be."""
+    def _numbers(self) -> set[str]:
+        """Parameters that are no pointers."""
+        arguments = (*self.function.args.args, *self.function.args.kwonlyargs)
+        found = {
+            each.arg for each in arguments
+            if each.annotation is not None and "constexpr" in ast.unparse(each.annotation)
+        }  # fmt: skip
+        parts, sums = list[ast.expr](), list[tuple[ast.expr, ast.expr]]()
+        for node in self.nodes:
+            if isinstance(node, ast.BinOp):
+                pair = node.left, node.right
+                if isinstance(node.op, _SUMS):
+                    sums.append(pair)
+                else:
+                    parts += pair
+            elif isinstance(node, ast.AugAssign) and isinstance(node.op, _SUMS):
+                sums.append((node.target, node.value))
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDERED):
+                parts += [node.left, *node.comparators]
+            elif isinstance(node, ast.Call):
+                given = [*node.args, *(each.value for each in node.keywords)]
+                of_range = called(node) == "range"
+                parts += [e for e in given if of_range or isinstance(e, (ast.Tuple, ast.List))]
+        found.update(*(_made_of(each, self.roots) for each in parts))
+        for left, right in sums:
+            if _made_of(left, self.roots) - found:
+                found |= _made_of(right, self.roots)
+        return found
+
+    def _accessed(self, call: ast.Call) -> tuple[_Access, set[str]] | None:
+        """What a call does with memory, and the parameters that its address is made of."""
         if (kind := _kind(call)) is None or not isinstance(call.func, ast.Attribute):
             return None
         place = call.func.value
@@ -129,7 +248,7 @@ class _Reader:
             if not call.args:
                 return None
             place = call.args[0]
-        return kind, frozenset(_made_of(place, self.roots))
+        return kind, _made_of(place, self.roots)
 
     def _everywhere(self, call: ast.Call) -> bool:
         """Whether a store runs in each iteration of all loops around it, at addresses and below
@@ -195,14 +314,24 @@ class _Reader:
 
 
 def _made_of(node: ast.AST, roots: Mapping[str, set[str]], addresses: bool = True) -> set[str]:
-    """Parameters that an expression is made of; of a load nothing, or "" without `addresses`."""
+    """Parameters that an expression is made of; of a load nothing, or "" without `addresses`.
+
+    Addresses that functions return which are not read here are made of nothing.
+    """
     if isinstance(node, ast.Call) and _kind(node) is not None:
         return set() if addresses else {""}
+    if isinstance(node, ast.Call) and addresses and _leaves(node):
+        return set()
     if isinstance(node, ast.Name):
         return roots.get(node.id, set())
     return set[str]().union(
         *(_made_of(each, roots, addresses) for each in ast.iter_child_nodes(node))
     )
+
+
+def called(call: ast.Call) -> str:
+    """Return the last name of the function that is called."""
+    return ast.unparse(call.func).rpartition(".")[2]
 
 
 def _kind(call: ast.Call) -> _Access | None:
