@@ -5,6 +5,13 @@ from tileprof.profile.installed import is_installed
 from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.kernel_places import DEVICE_WORK, INSIDE, inside_kernels, whole_kernels
+from tileprof.profile.launch_facts import (
+    LaunchVariant,
+    NumberArgument,
+    Origin,
+    TensorArgument,
+    seen_at,
+)
 from tileprof.profile.literal.reader import from_literal
 from tileprof.profile.literal.writer import to_hatchet, to_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
@@ -58,14 +65,15 @@ __all__ = [
     "DEVICE_WORK", "FOLDED_NAME", "HIDDEN", "INSIDE", "KINDS", "MAX_SIBLINGS", "SETUP", "STANDARD",
     "Adds", "Attribute", "Change", "Column", "CounterSeries", "Cta", "CtaFlights", "CtaLaunch",
     "CtaTimelines", "CtaVisits", "CtaWarp", "DeviceInfo", "DevicePeak", "Diff", "Frames", "Group",
-    "InstructionCounts", "KernelInfo", "Metric", "NativeModule", "Node", "PcBlame", "PcFunction",
-    "PcInstruction", "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric",
-    "SiteInfo", "Sketch", "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track",
-    "TrackSums", "TrackTotals", "TreeBuilder",
+    "InstructionCounts", "KernelInfo", "LaunchVariant", "Metric", "NativeModule", "Node",
+    "NumberArgument", "Origin", "PcBlame", "PcFunction", "PcInstruction", "PcRecording", "PcRows",
+    "PcSamples", "PcText", "Profile", "SeriesMetric", "SiteInfo", "Sketch", "StepTimes", "Symbol",
+    "Tables", "TensorArgument", "Timeline", "TimelineEvents", "Track", "TrackSums", "TrackTotals",
+    "TreeBuilder",
     "as_shown", "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if",
     "filter_nodes", "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled",
     "leave_out", "limit_depth", "load", "merge", "merge_by", "of_jax", "optimizers_work", "prune",
-    "rank_of", "runs_jax", "save", "split_sketches", "step_times", "to_hatchet", "to_json",
-    "to_literal", "trials_of_xla", "users", "whole_kernels", "with_frames", "with_module_names",
-    "with_whole_modules", "without_native_libraries",
+    "rank_of", "runs_jax", "save", "seen_at", "split_sketches", "step_times", "to_hatchet",
+    "to_json", "to_literal", "trials_of_xla", "users", "whole_kernels", "with_frames",
+    "with_module_names", "with_whole_modules", "without_native_libraries",
 ]  # fmt: skip

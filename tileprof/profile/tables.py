@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
 from tileprof.profile.ctas import CtaTimelines
+from tileprof.profile.launch_facts import LaunchVariant
 from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.timeline import Timeline
@@ -139,6 +140,8 @@ class Tables:
     """Programs and libraries whose functions are in the tree, in the order of their paths."""
     series: tuple[CounterSeries, ...] = ()
     """Hardware counters over time, where they were asked for: one for each device and run."""
+    launches: tuple[LaunchVariant, ...] = ()
+    """Arguments of launches, where a framework tells them; files of earlier versions have none."""
 
     def __repr__(self) -> str:
         held = {

@@ -21,6 +21,7 @@ from tileprof.profile.sketch import Sketch, sketches_from_bytes
 from tileprof.profile.storage import (
     cta_bytes,
     ir_bytes,
+    launch_rows,
     limits,
     older_devices,
     pc_reading,
@@ -91,6 +92,7 @@ def from_database(database: Database) -> Profile:
             NativeModule(*row) for row in database.rows(schema.NATIVE_MODULES).tuples()
         ),
         series=series_tables.read(database),
+        launches=launch_rows.read(database, places),
     )
     return build(symbols, symbol, parents, metrics, own, absorbed, whole, tables)
 

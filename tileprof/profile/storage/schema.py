@@ -310,12 +310,22 @@ COUNTER_COLUMNS: Final = _table(
     "counter_columns", _to("series", "counter_series"), _integer("position"), _line("name"),
     _line("unit"), _bytes("content"), key=("series", "position"), rows=limits.KERNELS,
 )  # fmt: skip
+LAUNCH_VARIANTS: Final = _table(
+    "launch_variants", _id(), _line("kernel"), _to("place", "locations"), _count("looked_at"),
+    _count("launches"), _count("others"), rows=limits.KERNELS,
+)  # fmt: skip
+LAUNCH_ARGUMENTS: Final = _table(
+    "launch_arguments", _to("variant", "launch_variants"), _integer("position"), _line("parameter"),
+    _line("dtype"), _count("elements"), _integer("width"), _integer("memory"),
+    _number("low", null=True), _number("high", null=True), _line("origin_kernel"),
+    _integer("origin_line"), _line("origin_parameter"), key=("variant", "position"),
+)  # fmt: skip
 
 BASE: Final = (
     PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
     TRACKS, TRACK_TOTALS, TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES,
     CTA_COLUMNS, KERNELS, KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES,
-    DEVICES, DEVICE_PEAKS, NATIVE_MODULES, SOURCES,
+    DEVICES, DEVICE_PEAKS, NATIVE_MODULES, SOURCES, LAUNCH_VARIANTS, LAUNCH_ARGUMENTS,
 )  # fmt: skip
 """Tables of every file that this version writes."""
 PC_TABLES: Final = (

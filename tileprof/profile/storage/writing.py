@@ -15,11 +15,19 @@ from tileprof.errors import Location
 from tileprof.profile import metrics as law
 from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.instruction_counts import InstructionCounts
+from tileprof.profile.launch_facts import LaunchVariant
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.pc_samples import PcFunction, PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.sketch import Sketch
-from tileprof.profile.storage import cta_bytes, ir_bytes, series_tables, timeline_bytes, track_bytes
+from tileprof.profile.storage import (
+    cta_bytes,
+    ir_bytes,
+    launch_rows,
+    series_tables,
+    timeline_bytes,
+    track_bytes,
+)
 from tileprof.profile.storage.schema import PC_TABLES, SCHEMA, SERIES_TABLES, statements
 from tileprof.profile.tables import Attribute, KernelInfo
 from tileprof.profile.timeline import Timeline, Track
@@ -71,6 +79,7 @@ class _Writer:
         self._insert("device_peaks", (astuple(each) for each in profile.tables.device_peaks))
         self._insert("native_modules", (astuple(each) for each in profile.tables.native_modules))
         self._insert("sources", _texts(profile.tables.sources.items()))
+        self._launches(profile.tables.launches)
         self._insert("files", ((number, name) for name, number in self._files.items()))
         self._insert("locations", self._location_rows)
 
@@ -218,6 +227,13 @@ class _Writer:
             )
             rows = ((self._remark_count, i, *cells) for i, cells in enumerate(rejected))
             self._insert("rejections", rows)
+
+    def _launches(self, launches: Sequence[LaunchVariant]) -> None:
+        for i, each in enumerate(launches):
+            place = self._location(each.place)
+            row = (i, _text(each.kernel), place, each.looked_at, each.launches, each.others)
+            self._insert("launch_variants", [row])
+        self._insert("launch_arguments", launch_rows.arguments(launches, _text))
 
     def _location(self, place: Location | None) -> int | None:
         if place is None:

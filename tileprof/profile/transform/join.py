@@ -93,6 +93,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         tuple(dict.fromkeys(each for table in tables for each in table.native_modules)),
         # Each of its own run's time: beside each other, not one after the other.
         tuple(each for table in tables for each in table.series),
+        tuple(each for table in tables for each in table.launches),
     )
 
 

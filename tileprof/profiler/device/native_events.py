@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, ModuleType
 
 from tileprof.errors import Location
-from tileprof.profile import CounterSeries, KernelInfo, PcSamples
+from tileprof.profile import CounterSeries, KernelInfo, LaunchVariant, PcSamples
 from tileprof.profile.metrics import BYTES_AT, FLOPS_AT
 from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.device import nvtx
@@ -120,6 +120,11 @@ class Events:
     def files(self) -> list[str]:
         """Files of what launched kernels of other compilers, as far as these tell."""
         return self._triton.files if self._triton is not None else []
+
+    @property
+    def launches(self) -> tuple[LaunchVariant, ...]:
+        """Arguments of launches of other compilers' kernels, as far as these tell."""
+        return self._triton.launches if self._triton is not None else ()
 
     def end(self) -> None:
         """Record nothing until `begin`."""

@@ -46,6 +46,8 @@ class Estimate:
         self._work = work
         self._places = places
         self._tensors = sorted({each.argument for each in work.accesses})
+        self.stored = frozenset(places[each.argument] for each in work.accesses if each.stores)
+        """Positions in a launch of the tensors that are stored to."""
         around = [*(each.factors for each in work.accesses), *(p.factors for p in work.products)]
         factors = [each for factors in around for each in factors if each]
         used = sorted(numbers.leaves(factors, "argument"))

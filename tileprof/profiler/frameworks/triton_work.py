@@ -16,9 +16,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
+from tileprof.profile import LaunchVariant
+from tileprof.profiler.frameworks.triton_arguments import KernelArguments, TritonArguments
 from tileprof.profiler.frameworks.triton_bytes import Estimate, estimate
 from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.replaced import Replaced
@@ -73,6 +76,11 @@ class TritonWork:
         """
         return list(self._deriving.files)
 
+    @property
+    def launches(self) -> tuple[LaunchVariant, ...]:
+        """Arguments of the launches until now."""
+        return self._deriving.arguments.variants()
+
     def pause(self, paused: bool) -> None:
         """Announce nothing while nothing is recorded: the next kernel that is would be given it."""
         self._paused = paused
@@ -125,11 +133,24 @@ class TritonWork:
             self._recorder.pop_range(_DOMAIN)
 
 
+@dataclass(eq=False, slots=True)
+class _Learned:
+    """What is known of a compiled kernel; the rest stays None where its version is another one."""
+
+    kernel: weakref.ref[Any]
+    arguments: KernelArguments | None = None
+    estimate: Estimate | None = None
+
+
 class _Deriving:
     """Puts derived work on the metadata of launches, until it is told to stop."""
 
     def __init__(self) -> None:
-        self._estimates: dict[int, tuple[weakref.ref[Any], Estimate | None]] = {}
+        self._learned: dict[int, _Learned] = {}
+        """What is known of compiled kernels, by their identities."""
+        self._named: dict[tuple[str, tuple[str, ...]], KernelArguments] = {}
+        self.arguments = TritonArguments()
+        """What launches were given."""
         self._replaced: Replaced | None = None
         self.on = True
         """Whether work is derived."""
@@ -144,7 +165,8 @@ class _Deriving:
         """
         self._watch.forget()
         self.on = False
-        self._estimates.clear()
+        self._learned.clear()
+        self.arguments.forget()
         if self._replaced is not None:
             self._replaced.put_back()
 
@@ -171,23 +193,31 @@ class _Deriving:
         try:
             kernel = given[0]
             try:
-                found = self._estimates[id(kernel)][1]
+                learned = self._learned[id(kernel)]
             except KeyError:
-                found = self._learn(kernel)
-            if found is not None:
-                metadata.tileprof_work = found.of(given[1], given)
+                learned = self._learn(kernel, metadata)
+            found = learned.estimate
+            try:
+                if learned.arguments is not None:
+                    stored = found.stored if found is not None else frozenset[int]()
+                    self.arguments.see(learned.arguments, given, stored, _BEFORE)
+            finally:
+                if found is not None:
+                    metadata.tileprof_work = found.of(given[1], given)
         except Exception:
             return
 
-    def _learn(self, kernel: Any) -> Estimate | None:
-        key, estimates = id(kernel), self._estimates
+    def _learn(self, kernel: Any, metadata: Any) -> _Learned:
+        key, known = id(kernel), self._learned
         # Another object may have this identity later.
-        held = weakref.ref(kernel, lambda _: estimates.pop(key, None))
-        estimates[key] = held, None
+        learned = known[key] = _Learned(weakref.ref(kernel, lambda _: known.pop(key, None)))
         self.files |= dict.fromkeys(_files(kernel))
-        found = estimate(kernel, _BEFORE)
-        estimates[key] = held, found
-        return found
+        function = kernel.src.fn
+        name = getattr(function, "__name__", None) or str(metadata.data[_NAME])
+        names = name, tuple(function.arg_names)
+        learned.arguments = self._named.setdefault(names, KernelArguments(*names))
+        learned.estimate = estimate(kernel, _BEFORE)
+        return learned
 
 
 def _files(kernel: Any) -> Iterator[str]:

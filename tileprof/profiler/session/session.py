@@ -340,6 +340,7 @@ class Session:
             pc=pc,
             native_modules=native.modules_of(calls) if native is not None else (),
             series=self._series(self._began[0 if setup else -1]),
+            launches=recorder.events.launches if recorder.events is not None else (),
         )
         return builder.snapshot(tables)
 
