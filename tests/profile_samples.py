@@ -13,6 +13,9 @@ from tileprof.profile import (
     DevicePeak,
     InstructionCounts,
     KernelInfo,
+    LaunchVariant,
+    NumberArgument,
+    Origin,
     PcBlame,
     PcFunction,
     PcInstruction,
@@ -24,6 +27,7 @@ from tileprof.profile import (
     SiteInfo,
     Sketch,
     Tables,
+    TensorArgument,
     TreeBuilder,
 )
 from tileprof.profile.storage.ir_text import read
@@ -133,6 +137,20 @@ def full_profile() -> Profile:
                 [200_000, 200_000, 200_000],
                 (SeriesMetric("dram_use", "share"), SeriesMetric("dram_read", "bytes/s")),
                 [[0.5, 0.25, math.nan], [2e12, 1e12, 0.0]],
+            ),
+        ),
+        launches=(
+            LaunchVariant("none", Location("m.py", 4), 1, 2, ()),
+            LaunchVariant(
+                "scale",
+                Location("m.py", 7),
+                8,
+                0,
+                (
+                    TensorArgument("x", "bfloat16", 2**40, 2, 0, Origin("fill", 6, "out")),
+                    NumberArgument("part", -1.5, 7.0),
+                    TensorArgument("out", "float32", 0, 4, 1),
+                ),
             ),
         ),
     )

@@ -9,10 +9,11 @@ import pytest
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only
 from tileprof.analyzer.machine.program_ids import programs_alike
-from tileprof.analyzer.program.split_launches import Split, split_launch
+from tileprof.analyzer.program.split_launches import Split, split_launch, splits
 from tileprof.analyzer.tiles.masked_loops import masked_loops
 from tileprof.analyzer.tiles.walks import walk_of
-from tileprof.profile import PcText, Profile
+from tileprof.errors import Location
+from tileprof.profile import LaunchVariant, NumberArgument, PcText, Profile, TensorArgument
 from tileprof.profile.storage.ir_text import read
 
 # -- programs of a Triton grid
@@ -121,7 +122,8 @@ CALL = "(x, out, rows, part, 128)"
 def test_launches_that_a_loop_cuts(old: str, new: str, count: int) -> None:
     """However the part is given; the text may not say how many there are."""
     found = split_launch(LAUNCHES.replace(old, new), "scale")
-    assert found == Split(11, "part", count, may_be_one="range(parts)" not in old)
+    parameter = "" if "x[part]" in new else "part"
+    assert found == Split(11, 11, "part", count, "range(parts)" not in old, parameter)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +172,36 @@ def test_a_loop_that_may_have_run_once() -> None:
         tables = replace(profile.tables, sources={"run.py": text})
         told.append(bool(found(replace(profile, tables=tables), "small-kernels")))
     assert told == [False, True]
+
+
+def scaled(x: int, out: int, first: float, last: float, looked_at: int = 4) -> LaunchVariant:
+    """Launches of `scale` that were seen: numbers of its tensors' memory, and its parts."""
+    memories = {"x_ptr": x, "out_ptr": out}
+    tensors = (TensorArgument(name, "float32", 64, 4, at) for name, at in memories.items())
+    part = NumberArgument("part", first, last)
+    return LaunchVariant("scale", Location("run.py", 11), looked_at, 0, (*tensors, part))
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ((), (0, False)),
+        ((scaled(0, 1, 0, 2), scaled(0, 1, 3, 6)), (7, False)),
+        ((scaled(0, 0, 0, 6),), None),
+        ((scaled(0, 1, 5, 5),), None),
+        ((scaled(0, 1, 0, 0, looked_at=1),), (0, False)),
+        ((replace(scaled(0, 0, 0, 6), others=1),), (0, False)),
+        ((replace(scaled(0, 0, 0, 6), kernel="other"),), (0, False)),
+    ],
+    ids=["none", "ranges together", "one memory", "one part", "one launch", "not all", "other"],
+)
+def test_loops_whose_launches_were_seen(
+    seen: tuple[LaunchVariant, ...], expected: tuple[int, bool] | None
+) -> None:
+    """They say how many parts there are, and which loops stay: those over one memory or part."""
+    text = LAUNCHES.replace("range(parts)", "range(rows // 32)")
+    told = [(each.count, each.may_be_one) for _, each in splits({"run.py": text}, seen, "scale")]
+    assert told == ([expected] if expected else [])
 
 
 # -- loops and blocks of tile kernels

@@ -9,7 +9,8 @@ import pytest
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import FILE, MS, Step
 from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
-from tileprof.profile import Metric, Profile
+from tileprof.errors import Location
+from tileprof.profile import LaunchVariant, Metric, Origin, Profile, TensorArgument
 
 KERNELS = """\
 import triton
@@ -69,6 +70,23 @@ def test_what_one_stores_and_the_next_loads() -> None:
 def test_what_is_handed_over_in_no_known_way(statements: tuple[str, ...]) -> None:
     """Nothing is said."""
     assert handed_over(text(*statements)) == ()
+
+
+def test_tensor_that_was_seen_under_two_names() -> None:
+    """What the second was given for `active`, the first stored; not where another launch did."""
+    origin = Origin("silu", LINE, "out")
+    active = TensorArgument("x", "float32", 64, 4, 0, origin)
+    place = Location(FILE, LINE + 1)
+    statements = text(FIRST, SECOND.replace("(active", "(active.view(-1)"))
+    assert handed_over(statements) == ()
+    for made, expected in (
+        (active, "active.view(-1)"),
+        (replace(active, origin=None), ""),
+        (replace(active, origin=replace(origin, line=LINE - 1)), ""),
+        (replace(active, parameter="out"), ""),
+    ):
+        seen = [LaunchVariant("multiply", place, 2, 0, (made,))]
+        assert "".join(each.tensor for each in handed_over(statements, FILE, seen)) == expected
 
 
 def test_text_that_is_no_python() -> None:

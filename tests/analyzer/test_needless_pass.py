@@ -10,7 +10,8 @@ from tests.analyzer.made import found, only
 from tests.analyzer.steps import FILE, MS, Step
 from tileprof.analyzer.program.host_passes import host_passes
 from tileprof.analyzer.program.triton_kernels import triton_kernels
-from tileprof.profile import Metric, Profile
+from tileprof.errors import Location
+from tileprof.profile import LaunchVariant, Metric, Profile, TensorArgument
 
 KERNELS = """\
 import torch
@@ -50,6 +51,70 @@ def train(x, rows, factors):
 FIRST = KERNELS.count("\n") + 1
 """Line of a function's first statement."""
 EMPTY = "out = torch.empty(n, dtype=torch.float32)"
+
+
+@pytest.mark.parametrize(
+    ("imports", "decorators", "expected"),
+    [
+        ("import triton", "@triton.jit", 1),
+        (
+            "import triton",
+            "@triton.autotune([], key=[])\n@triton.heuristics({})\n@triton.jit",
+            1,
+        ),
+        ("import triton as tr", "@tr.jit(do_not_specialize=['n'])", 1),
+        ("from triton import jit", "@jit", 1),
+        ("from triton import jit as kernel", "@kernel", 1),
+        ("from triton.runtime import jit as made", "@made", 1),
+        ("from triton.experimental import gluon", "@gluon.jit", 1),
+        ("", "@triton.jit", 1),
+        ("from .compiling import jit", "@jit()", 1),
+        ("from numba import jit", "@jit", 0),
+        ("from numba import cuda", "@cuda.jit", 0),
+        ("import tileprof.lang as triton", "@triton.jit", 0),
+        ("import torch", "@torch.jit.script", 0),
+        ("import triton", "", 0),
+    ],
+)
+def test_what_a_kernel_is(imports: str, decorators: str, expected: int) -> None:
+    """A function that Triton's `jit` decorates, by whichever name; not another compiler's."""
+    text = f"{imports}\n{decorators}\ndef scale(x): pass\n"
+    assert [each.name for each in triton_kernels(text)] == ["scale"] * expected
+
+
+BODY = """\
+import triton
+import triton.language as {tl}
+
+@triton.jit
+def kernel(x, out, rows, first, stride, n, block: {tl}.constexpr):
+    row = {tl}.program_id(0) + rows * first
+    at = {tl}.arange(0, block)
+    held = {load}
+    {tl}.store(out + row * stride + at, held, mask=at < n)
+"""
+
+
+@pytest.mark.parametrize("tl", ["tl", "lang"])
+@pytest.mark.parametrize(
+    ("load", "loads", "unknown"),
+    [
+        ("{tl}.load(x + first + at)", {"x"}, set()),
+        ("{tl}.load(helper(x, n) + at)", set(), {"x", ""}),
+        ("{tl}.load({tl}.load(x).to({tl}.pointer_type({tl}.float32)) + at)", {"x"}, {""}),
+        ("{tl}.atomic_cas(x, 0, 1)", set(), {"x"}),
+        ("{tl}.load({tl}.make_block_ptr(x, (rows, n), (stride, 1), (0, 0), (1, 64), (1, 0)))",
+         {"x"}, set()),
+    ],
+    ids=["sum", "function", "address in memory", "exchange", "block"],
+)  # fmt: skip
+def test_parameters_that_a_kernel_accesses(
+    tl: str, load: str, loads: set[str], unknown: set[str]
+) -> None:
+    """Pointers, not the numbers in addresses, by whichever name Triton's language is imported."""
+    (kernel,) = triton_kernels(BODY.format(tl=tl, load=load.format(tl=tl)))
+    assert (set(kernel.loads), kernel.unknown, set(kernel.stores)) == (loads, unknown, {"out"})
+    assert kernel.placed - unknown == {"out", "rows", "first", "stride", "block"}
 
 
 def passes(*statements: str) -> list[tuple[str, bool, str, int]]:
@@ -155,6 +220,44 @@ def test_gain_of_a_result_in_the_type_that_is_wanted(lines: tuple[int, int] | No
     assert gain.mid == pytest.approx(40 / (30 - 3.072), rel=1e-3)
     assert gain.low < 40 / 30 < gain.mid < gain.high
     assert not found(profile, "layout-copies")
+
+
+def seen(profile: Profile, line: int, *sizes: tuple[float, int]) -> Profile:
+    """The same, where launches of `scale` from a line had results of so many elements, of so many
+    bytes each."""
+    launches = tuple(
+        LaunchVariant("scale", Location(FILE, FIRST + line), 4, 0,
+                      (TensorArgument("out", "float32", int(elements), width, 0),))
+        for elements, width in sizes
+    )  # fmt: skip
+    return replace(profile, tables=replace(profile.tables, launches=launches))
+
+
+def test_result_whose_type_launches_tell() -> None:
+    """The text does not say what `empty_like` makes: with its 6.1 billion elements of 4 bytes the
+    gain is that of a text that does. Nothing is said where they differ, or have 2 bytes already."""
+    text = NARROWED.replace(EMPTY, "out = torch.empty_like(x)")
+    profile = recorded(text, CAST)
+    finding = only(seen(profile, 1, (6.144e9, 4)), "needless-pass")
+    assert finding.title == "out.to(torch.bfloat16) is a pass over all that scale wrote"
+    assert finding.program_gain is not None
+    assert finding.program_gain.mid == pytest.approx(40 / (30 - 3.072), rel=1e-3)
+    same = only(seen(profile, 1, (6.144e9, 2)), "needless-pass").program_gain
+    assert same is not None
+    assert same.mid < finding.program_gain.mid
+    for other in (profile, seen(profile, 0, (6e9, 4)), seen(profile, 1, (6e9, 4), (5e9, 4))):
+        assert not found(other, "needless-pass")
+
+
+@pytest.mark.parametrize(("elements", "count"), [(128e9, 0), (25e9, 1)])
+def test_zeros_whose_size_launches_tell(elements: float, count: int) -> None:
+    """512 GB stay beside a kernel that moves 100 GB, however small the grid of the fill is."""
+    text = """\
+    out = torch.zeros(n, dtype=torch.float32)
+    scale[g](x, factors, out, n, 64)
+"""
+    profile = recorded(text, FILL, 20 * 2.5e6, (0, 1))
+    assert len(found(seen(profile, 1, (elements, 4)), "needless-pass")) == count
 
 
 def test_zeros_of_more_than_the_kernel_moves_stay() -> None:

@@ -7,6 +7,7 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ def test_round_trip_of_any_tree(profile: Profile, tmp_path: Path) -> None:
         again = load(tmp_path / "p.tprof")
         assert again == tree
         assert all(again.own[m].dtype == tree.own[m].dtype for m in tree.metrics)
+
+
+def test_file_from_before_arguments_of_launches(tmp_path: Path) -> None:
+    """It is read without them."""
+    profile, path = full_profile(), tmp_path / "p.tprof"
+    save(profile, path)
+    assert load(path).tables.launches == profile.tables.launches != ()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript("DROP TABLE launch_arguments; DROP TABLE launch_variants")
+    again = load(path)
+    assert again == replace(profile, tables=replace(again.tables, launches=()))
+    assert not again.tables.launches
 
 
 def test_whole_numbers_are_small(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Arguments of launches, as the recorder saw them: types, sizes, and which tensors are one.
 
-A launch site is a kernel with the line that launches it. Of its launches the first ones are looked
-at and then ever fewer; those whose tensors are alike are one variant.
+The first launches of a kernel from a line are looked at, and then ever fewer; those whose tensors
+are alike are one variant.
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ class LaunchVariant:
     """The line that launches it."""
     looked_at: int
     """Launches of this variant that were looked at."""
-    launches: int
-    """Launches from this line, of all variants, looked at or not."""
     others: int
     """Launches from this line that were looked at, but fit none of the variants kept."""
     arguments: tuple[Argument, ...]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tileprof.profiler as profiler
+from tileprof.profile import LaunchVariant, NumberArgument, Origin, TensorArgument
 
 ADD = Path(__file__).parents[2] / "data" / "triton" / "add.ttir"
 
@@ -141,8 +142,18 @@ def test_a_launch_has_the_name_that_its_author_gives(
 class Array:
     """A tensor of 32-bit numbers."""
 
+    dtype = "torch.float32"
+
     def __init__(self, count: int, address: int) -> None:
         self.nbytes, self.address = 4 * count, address
+        self.asked = 0
+
+    def numel(self) -> int:
+        self.asked += 1
+        return self.nbytes // 4
+
+    def element_size(self) -> int:
+        return 4
 
     def is_contiguous(self) -> bool:
         return True
@@ -302,6 +313,61 @@ def test_nothing_is_kept_of_a_launch(launching: Launching) -> None:
         del kernel, given
         gc.collect()
         assert [each() for each in held] == [None] * 4
+
+
+def seen(session: Any) -> list[LaunchVariant]:
+    """What was seen of the launches of a recording's kernels."""
+    assert session.profile is not None
+    return list(session.profile.tables.launches)
+
+
+def test_arguments_of_launches(launching: Launching) -> None:
+    """Types and sizes, tensors that are one, ranges of numbers, and who stored a tensor before."""
+    kernel, (x, y, out) = CompiledKernel(), arrays(4000)
+    with profiler.profile(context="scopes") as session:
+        for count in (4000, 3000):
+            launching(kernel, x, y, out, count, 1024)
+        launching(kernel, out, out, y, 4000, 1024)
+    first, second, last = seen(session)
+    assert (first.kernel, first.place.file, first.looked_at, first.others) == ("k", __file__, 1, 0)
+    assert [each.parameter for each in first.arguments] == ["x", "y", "out", "n", "BLOCK"]
+    assert first.tensor("x") == TensorArgument("x", "float32", 4000, 4, 0)
+    assert (first.tensor("n"), first.number("x")) == (None, None)
+    assert first.number("n") == NumberArgument("n", 4000, 4000)
+    stored = Origin("k", first.place.line, "out")
+    assert second.tensor("out") == TensorArgument("out", "float32", 4000, 4, 2, stored)
+    given = [each for each in last.arguments if isinstance(each, TensorArgument)]
+    assert [(e.memory, e.origin) for e in given] == [(0, stored), (0, stored), (1, None)]
+
+
+def test_memory_of_a_dead_tensor_is_anyones(launching: Launching) -> None:
+    """What is given at its address later may be another tensor, of which nothing is said."""
+    kernel = CompiledKernel()
+    with profiler.profile(context="scopes") as session:
+        for _ in range(2):
+            launching(kernel, *arrays(4000), 4000, 1024)
+    (only,) = seen(session)
+    assert only.looked_at == 2
+
+
+def test_launches_from_a_line_are_folded(launching: Launching) -> None:
+    """Alike ones are one variant with the range of its numbers; of many variants some are left
+    out, which is said, and few launches of a long loop are looked at."""
+    kernel, (x, y, out) = CompiledKernel(), arrays(4000)
+    with profiler.profile(context="scopes") as session:
+        for count in range(2000):
+            launching(kernel, x, x, out, count, 1024)
+    assert 8 < x.asked // 2 < 20
+    first, later = seen(session)
+    assert (first.number("n"), later.looked_at) == (NumberArgument("n", 0, 0), x.asked // 2 - 1)
+    held = later.number("n")
+    assert held is not None
+    assert (held.low, held.high > 1000) == (1, True)
+    with profiler.profile(context="scopes") as session:
+        for count in range(1, 17):
+            launching(kernel, Array(count, 4096), y, out, count, 1024)
+    assert len(seen(session)) == 8
+    assert {each.others for each in seen(session)} == {1}
 
 
 def test_method_that_somebody_else_wraps_meanwhile(

@@ -194,9 +194,8 @@ class _Function:
         held = _pass_of(call) if call is not None else None
         if call is None or held is None or held.source is not others[0] or held.how == "filled":
             return
-        before = _element(value)
-        if held.how == "copied" or (before and held.after):
-            yield self._pass(held, call, launch, parameter, True, given, before)
+        if held.how == "copied" or held.after:
+            yield self._pass(held, call, launch, parameter, True, given, _element(value))
 
     def _pass(
         self, held: _Pass, call: ast.expr | None, launch: Launch, parameter: str, result: bool,

@@ -8,17 +8,20 @@ Out: `Split`, where one launch over all parts could take the place of the loop.
 
 Launches are parts of one where only numbers that follow from the loop's index differ between them,
 and the kernel loads from no tensor that it stores to, so that none needs what another one wrote.
+Two names may be of one tensor, and a text may not say how often a loop runs: where launches were
+seen, their arguments tell.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.triton_kernels import TritonKernel, launched, triton_kernels
+from tileprof.profile import LaunchVariant, seen_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,16 @@ class Split:
     """A loop whose launches could be one."""
 
     line: int
-    """Line of the statement that launches."""
+    """First line of the statement that launches."""
+    end_line: int
     index: str
     """Name of the loop's index."""
     count: int
     """Iterations, the most that the text allows; 0 where it does not say how many."""
     may_be_one: bool = False
-    """Whether the text has a case in which the loop runs once."""
+    """Whether the loop may run once: the text has a case of that, and no launch was seen."""
+    parameter: str = ""
+    """Parameter that is given the index itself, where that goes up by one; empty if none is."""
 
 
 @lru_cache(maxsize=64)
@@ -59,7 +65,7 @@ def _of_loop(
     loop: ast.For, kernels: Mapping[str, TritonKernel], around: ast.FunctionDef
 ) -> Split | None:
     index = loop.target
-    if not isinstance(index, ast.Name) or not _is_range(loop.iter):
+    if not isinstance(index, ast.Name) or (iterations := _range(loop.iter)) is None:
         return None
     launches = [launched(each, kernels) for each in loop.body]
     derived = {index.id}
@@ -72,8 +78,10 @@ def _of_loop(
         ):
             return None
         derived |= {name for each in statement.targets for name in _names(each)}
-    (launch,) = (each for each in launches if each is not None)
-    kernel, given = launch.kernel, launch.given
+    held = [each for each in launches if each is not None]
+    if len(held) != 1:
+        return None
+    kernel, given, call = held[0].kernel, held[0].given, held[0].call
     differ = {name for name, value in given.items() if _names(value) & derived}
     if kernel.unknown or not differ & kernel.placed:
         return None
@@ -83,14 +91,20 @@ def _of_loop(
     )
     if not stores or None in loads | stores or loads & stores:
         return None
-    counts = _counts(loop.iter, around)
-    return Split(launch.call.lineno, index.id, max(counts, default=0), 1 in counts)
+    counts = _counts(iterations, around)
+    given_index = (
+        name for name, each in given.items() if isinstance(each, ast.Name) and each.id == index.id
+        and len(iterations.args) < 3
+    )  # fmt: skip
+    return Split(
+        call.lineno, call.end_lineno or call.lineno, index.id, max(counts, default=0), 1 in counts,
+        next(given_index, ""),
+    )  # fmt: skip
 
 
-def _is_range(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
-    )
+def _range(node: ast.expr) -> ast.Call | None:
+    is_range = isinstance(node, ast.Call) and ast.unparse(node.func) == "range"
+    return node if is_range and isinstance(node, ast.Call) else None
 
 
 def _tensor(given: Mapping[str, ast.expr], parameter: str, derived: set[str]) -> str | None:
@@ -104,9 +118,8 @@ def _tensor(given: Mapping[str, ast.expr], parameter: str, derived: set[str]) ->
     return ast.unparse(value)
 
 
-def _counts(iterations: ast.expr, around: ast.FunctionDef) -> tuple[int, ...]:
+def _counts(iterations: ast.Call, around: ast.FunctionDef) -> tuple[int, ...]:
     """How many iterations there are, in each case that the text has; nothing if it does not say."""
-    assert isinstance(iterations, ast.Call)
     end = iterations.args[0] if len(iterations.args) == 1 else None
     if isinstance(end, ast.Name):
         values = [
@@ -123,9 +136,37 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def splits(texts: Mapping[str, str], kernel: str) -> Iterator[tuple[str, Split]]:
-    """Yield the file and the loop of a kernel's launches, where one file alone launches it."""
+def splits(
+    texts: Mapping[str, str], launches: Sequence[LaunchVariant], kernel: str
+) -> Iterator[tuple[str, Split]]:
+    """Yield the file and the loop of a kernel's launches, where one file alone launches it and
+    nothing that was seen of them speaks against."""
     is_name = kernel.isidentifier()  # functions of C++ have types in their names
     files = [file for file, text in texts.items() if is_name and f"{kernel}[" in text]
-    if len(files) == 1 and (found := split_launch(texts[files[0]], kernel)) is not None:
-        yield files[0], found
+    if len(files) != 1 or (found := split_launch(texts[files[0]], kernel)) is None:
+        return
+    read = {each.name: each for each in triton_kernels(texts[files[0]])}[kernel]
+    lines = range(found.line, found.end_line + 1)
+    seen = _as_seen(found, read, seen_at(launches, kernel, files[0], lines))
+    if seen is not None:
+        yield files[0], seen
+
+
+def _as_seen(split: Split, kernel: TritonKernel, seen: Sequence[LaunchVariant]) -> Split | None:
+    """Return a loop as its launches were seen; None where one may need what another one wrote, or
+    there was but one."""
+    for each in seen:
+        loads, stores = (
+            {held.memory for name in names if (held := each.tensor(name)) is not None}
+            for names in (kernel.loads, {*kernel.stores, *kernel.added})
+        )
+        if loads & stores:
+            return None
+    given = (each.number(split.parameter) for each in seen)
+    numbers = [each for each in given if each is not None]
+    if not numbers or sum(each.looked_at for each in seen) < 2:
+        return split
+    least, most = min(each.low for each in numbers), max(each.high for each in numbers)
+    if least == most:
+        return None
+    return replace(split, count=split.count or int(most - least) + 1, may_be_one=False)

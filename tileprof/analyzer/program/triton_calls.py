@@ -1,14 +1,15 @@
 """Tensors that Triton kernels hand to each other, as the text of a program tells.
 
-In: the text of a file, as a profile keeps it, with kernels and the statements that launch them.
-Out: pairs of launches, one right after the other over the same grid, of which the second loads what
-the first stores.
+In: the text of a file, as a profile keeps it, with kernels and the statements that launch them; the
+arguments of launches, where they were seen.  Out: pairs of launches, one right after the other over
+the same grid, of which the second loads what the first stores: by a name that both are given, or as
+was seen.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -16,10 +17,10 @@ from itertools import pairwise
 from tileprof.analyzer.program.calls import bodies
 from tileprof.analyzer.program.triton_kernels import (
     Launch,
-    TritonKernel,
     launched,
     triton_kernels,
 )
+from tileprof.profile import LaunchVariant, seen_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class HandedOver:
     """A tensor that one launch stores and the next one loads."""
 
     tensor: str
-    """Its name, as both statements have it."""
+    """Its name, as the second statement has it."""
     first: str
     second: str
     """Names of the kernels."""
@@ -36,27 +37,48 @@ class HandedOver:
     """Lines of the statements that launch them."""
 
 
-@lru_cache(maxsize=64)
-def handed_over(text: str) -> tuple[HandedOver, ...]:
-    """Return all such pairs of a file, none where it is no Python."""
-    kernels = {each.name: each for each in triton_kernels(text) if not each.multiplies}
-    return tuple(pair for body in bodies(text) for pair in _pairs(body, kernels))
-
-
-def _pairs(body: list[ast.stmt], kernels: Mapping[str, TritonKernel]) -> Iterator[HandedOver]:
-    statements = (each if isinstance(each, ast.Expr) else None for each in body)
-    launches = [each and launched(each, kernels) for each in statements]
-    for one, other in pairwise(launches):
-        if one is None or other is None or ast.dump(one.grid) != ast.dump(other.grid):
-            continue
+def handed_over(
+    text: str, file: str = "", launches: Sequence[LaunchVariant] = ()
+) -> tuple[HandedOver, ...]:
+    """Return all such pairs of a file, none where it is no Python; `launches`: those seen."""
+    found = list[HandedOver]()
+    for one, other in _neighbours(text):
         stored = _names(one, one.kernel.stores)
-        handed = [each for each in _names(other, other.kernel.loads) if each in stored]
-        if handed:
-            names = one.kernel.name, other.kernel.name
-            yield HandedOver(handed[0], *names, one.call.lineno, other.call.lineno)
+        named = (each for each in _names(other, other.kernel.loads) if each in stored)
+        if tensor := next(named, "") or _seen(one, other, file, launches):
+            names, lines = (one.kernel.name, other.kernel.name), (one.call, other.call)
+            found.append(HandedOver(tensor, *names, *(each.lineno for each in lines)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _neighbours(text: str) -> tuple[tuple[Launch, Launch], ...]:
+    """Launches, one right after the other over the same grid, of kernels that multiply no tiles."""
+    kernels = {each.name: each for each in triton_kernels(text) if not each.multiplies}
+    return tuple(
+        (one, other)
+        for body in bodies(text)
+        for one, other in pairwise(
+            launched(each, kernels) if isinstance(each, ast.Expr) else None for each in body
+        )
+        if one is not None and other is not None and ast.dump(one.grid) == ast.dump(other.grid)
+    )
 
 
 def _names(launch: Launch, parameters: Iterable[str]) -> list[str]:
     """Names that a launch is given for these parameters."""
     given = (launch.given.get(each) for each in sorted(parameters))
     return [each.id for each in given if isinstance(each, ast.Name)]
+
+
+def _seen(one: Launch, other: Launch, file: str, launches: Sequence[LaunchVariant]) -> str:
+    """What the text gives a launch for a tensor that, as was seen, the one before it stored; empty
+    if there is none."""
+    seen = seen_at(launches, other.kernel.name, file, [other.call.lineno])
+    for parameter in sorted({*other.kernel.loads} & {*other.given}):
+        tensors = (each.tensor(parameter) for each in seen)
+        origins = (each.origin for each in tensors if each is not None)
+        makers = {(each.kernel, each.line) for each in origins if each is not None}
+        if makers == {(one.kernel.name, one.call.lineno)}:
+            return ast.unparse(other.given[parameter])
+    return ""

@@ -9,8 +9,10 @@ told with the condition that nobody else needs it.
 
     time that goes = the pass's + the bytes by which the kernel's elements become narrower / roof
 
-Elements follow from the grid of PyTorch's elementwise kernels. A kernel that moves fewer bytes than
-the pass fills does not store all of the tensor, so the fill stays.
+Elements and their widths are those that launches were given, where the recording has that; else
+widths are those of the text, and elements follow from the grid of PyTorch's elementwise kernels. A
+kernel that moves fewer bytes than the pass fills does not store all of the tensor, so the fill
+stays.
 
 Transposing copies (`.contiguous()`) are left to `layout-copies`: without them the kernel reads in
 another order, which may cost as much.
@@ -41,6 +43,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NEEDLESS_PASS_THREADS,
 )
 from tileprof.errors import Location
+from tileprof.profile import LaunchVariant, seen_at
 
 _CASTS: tuple[How, ...] = ("widened", "narrowed")
 _CAST = re.compile(r"(direct|float16|bfloat16|float8\w*)_copy_kernel")
@@ -103,6 +106,8 @@ class _Seen:
     """Kernels and copies that do it."""
     kernels: list[int]
     """Nodes of the kernel that reads or wrote the tensor."""
+    elements: int = 0
+    """Elements of the tensor; 0 where launches were not seen, or not all had as many."""
 
 
 def find(program: Program) -> Iterator[Draft]:
@@ -147,7 +152,10 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
     sources = tree.profile.tables.sources
     for file, text in sources.items():
         kernels = _kernels(sources.values(), text)
-        for each in host_passes(text, kernels) if kernels else ():
+        for written in host_passes(text, kernels) if kernels else ():
+            each, elements = _as_seen(tree.profile.tables.launches, file, written)
+            if each.result and each.how in _CASTS and not each.before:
+                continue
             works = np.flatnonzero(
                 tree.kind("kernel") & (tree.time > 0) & _named(tree, each.kernel)
             ).tolist()
@@ -160,7 +168,26 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
             else:
                 nodes = passes
             if nodes and works:
-                yield _Seen(each, file, nodes, works)
+                yield _Seen(each, file, nodes, works, elements)
+
+
+def _as_seen(
+    launches: Iterable[LaunchVariant], file: str, written: HostPass
+) -> tuple[HostPass, int]:
+    """Return a pass with the widths that launches tell, and the elements of its tensor; 0 where
+    not all launches that were seen had the same."""
+    seen = seen_at(launches, written.kernel, file, written.launch)
+    tensors = (each.tensor(written.parameter) for each in seen)
+    found = {(each.elements, each.width) for each in tensors if each is not None}
+    if len(found) != 1:
+        return written, 0
+    ((elements, width),) = found
+    if not written.result:
+        return replace(written, after=width), elements
+    if written.how not in _CASTS:
+        return replace(written, before=width), elements
+    how: How = "narrowed" if written.after < width else "widened"
+    return replace(written, before=width, how=how), elements
 
 
 def _kernels(texts: Iterable[str], text: str = "") -> tuple[TritonKernel, ...]:
@@ -238,11 +265,20 @@ def _elements(tree: Contexts, node: int, most: float) -> float:
     return 0.0
 
 
+def _passed(tree: Contexts, each: _Seen) -> float:
+    """Elements of all launches of a pass in steps."""
+    return each.elements * sum(
+        float(tree.count[node]) * tree.part_in_steps(node) for node in each.nodes
+    )
+
+
 def _stored(tree: Contexts, each: _Seen) -> bool:
     """Whether a kernel may store all that is filled before it, as far as its bytes tell."""
     known = float(tree.bytes[each.kernels].sum())
     if each.of.how != "filled" or not known:
         return True
+    if each.elements:
+        return known >= NEEDLESS_PASS_ALL * _passed(tree, each) * each.of.after
     return known >= NEEDLESS_PASS_ALL * sum(
         float(tree.own("bytes")[node]) or _least_bytes(tree, node) * max(each.of.after, 1)
         for node in each.nodes
@@ -314,7 +350,10 @@ def _narrower(tree: Contexts, each: _Seen, rate: float, time: float) -> float:
     most = rate * time / 1e9 / (before + of.after)
     if known := float(tree.bytes[each.kernels].sum()):
         most = min(most, known / (before if of.result else of.after))
-    count = sum(_elements(tree, node, 1.05 * most) for node in each.nodes)
+    if each.elements:
+        count = _passed(tree, each)
+    else:
+        count = sum(_elements(tree, node, 1.05 * most) for node in each.nodes)
     return count * ((before - of.after) if of.result else (of.after - before))
 
 

@@ -28,12 +28,12 @@ def arguments(
         for position, each in enumerate(launch.arguments):
             begin = variant, position, text(each.parameter)
             if isinstance(each, NumberArgument):
-                yield *begin, "", 0, 0, 0, each.low, each.high, "", 0, ""
+                yield *begin, "", 0, 0, 0, "", 0, "", each.low, each.high
                 continue
             origin = each.origin or Origin("", 0, "")
             yield (
-                *begin, text(each.dtype), each.elements, each.width, each.memory, None, None,
-                text(origin.kernel), origin.line, text(origin.parameter),
+                *begin, text(each.dtype), each.elements, each.width, each.memory,
+                text(origin.kernel), origin.line, text(origin.parameter), None, None,
             )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def read(database: Database, places: Sequence[Location]) -> tuple[LaunchVariant,
     held: list[list[Argument]] = [[] for _ in variants]
     columns = [each.name for each in LAUNCH_ARGUMENTS.fields if each.name != "position"]
     for variant, name, dtype, *numbers in database.rows(LAUNCH_ARGUMENTS).tuples(*columns):
-        elements, width, memory, low, high, kernel, line, parameter = numbers
+        elements, width, memory, kernel, line, parameter, low, high = numbers
         origin = Origin(kernel, line, parameter) if kernel else None
         held[variant].append(
             TensorArgument(name, dtype, elements, width, memory, origin)
@@ -51,6 +51,6 @@ def read(database: Database, places: Sequence[Location]) -> tuple[LaunchVariant,
             else NumberArgument(name, low, high)
         )
     return tuple(
-        LaunchVariant(kernel, places[place], looked_at, launches, others, tuple(given))
-        for (kernel, place, looked_at, launches, others), given in zip(variants, held)
+        LaunchVariant(kernel, places[place], looked_at, others, tuple(given))
+        for (kernel, place, looked_at, others), given in zip(variants, held)
     )

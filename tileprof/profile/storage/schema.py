@@ -312,13 +312,13 @@ COUNTER_COLUMNS: Final = _table(
 )  # fmt: skip
 LAUNCH_VARIANTS: Final = _table(
     "launch_variants", _id(), _line("kernel"), _to("place", "locations"), _count("looked_at"),
-    _count("launches"), _count("others"), rows=limits.KERNELS,
+    _count("others"), rows=limits.KERNELS,
 )  # fmt: skip
 LAUNCH_ARGUMENTS: Final = _table(
     "launch_arguments", _to("variant", "launch_variants"), _integer("position"), _line("parameter"),
     _line("dtype"), _count("elements"), _integer("width"), _integer("memory"),
-    _number("low", null=True), _number("high", null=True), _line("origin_kernel"),
-    _integer("origin_line"), _line("origin_parameter"), key=("variant", "position"),
+    _line("origin_kernel"), _integer("origin_line"), _line("origin_parameter"),
+    _number("low", null=True), _number("high", null=True), key=("variant", "position"),
 )  # fmt: skip
 
 BASE: Final = (

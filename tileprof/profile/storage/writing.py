@@ -231,7 +231,7 @@ class _Writer:
     def _launches(self, launches: Sequence[LaunchVariant]) -> None:
         for i, each in enumerate(launches):
             place = self._location(each.place)
-            row = (i, _text(each.kernel), place, each.looked_at, each.launches, each.others)
+            row = (i, _text(each.kernel), place, each.looked_at, each.others)
             self._insert("launch_variants", [row])
         self._insert("launch_arguments", launch_rows.arguments(launches, _text))
 

@@ -1,9 +1,10 @@
 """Arguments of Triton's launches: types and sizes of tensors, which of them are one, numbers.
 
 In: launches with their arguments, right before they are made.  Out: `LaunchVariant`s, by kernel and
-line that launches it. All launches are counted, which takes half a microsecond. The first eight
-from a line are looked at, and then each whose number is twice that of the one before, so that a
-loop's cost does not grow.
+line that launches it. Finding that line takes a microsecond, so it is found for a kernel's first
+launches, and then for one in 17: a number that layers and steps seldom share a factor with. The
+first eight launches found at a line are looked at, which takes some ten microseconds each; then
+each whose number is twice that of the one before, so that a loop's cost does not grow.
 
 A tensor is known again by its memory, as long as the object that an earlier launch was given lives:
 the memory of a dead one may have become another tensor's.
@@ -22,6 +23,10 @@ from typing import Any, TypeAlias
 from tileprof.errors import Location
 from tileprof.profile import LaunchVariant, NumberArgument, Origin, TensorArgument
 
+_ALL = 64
+"""Launches of a kernel whose lines are all found."""
+_EACH = 17
+"""Of later launches, one in so many has its line found."""
 _FIRST = 8
 """Launches from a line that are all looked at: those of a warm-up and of the first steps."""
 _MOST_SITES = 512
@@ -46,6 +51,10 @@ class KernelArguments:
 
     def __init__(self, name: str, parameters: Sequence[str]) -> None:
         self.name, self.parameters = name, tuple(parameters)
+        self.count = 0
+        """Launches until now."""
+        self.due = 0
+        """Number of the next launch whose line is found."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,6 +66,7 @@ class _Site:
     """Kept, so that no other code gets its identity."""
     line: int
     count: int = 0
+    """Launches that were found to be from there."""
     due: int = 1
     """Number of the next launch that is looked at."""
     others: int = 0
@@ -81,11 +91,15 @@ class TritonArguments:
     def see(
         self, kernel: KernelArguments, given: Sequence[Any], stored: frozenset[int], before: int
     ) -> None:
-        """Count a launch, and look at it if it is due.
+        """Look at a launch if it is due.
 
         `given`: arguments, after `before` others that are none of the kernel's; `stored`: positions
         of tensors that it stores to, as far as its program tells.
         """
+        kernel.count += 1
+        if kernel.count < kernel.due:
+            return
+        kernel.due = kernel.count + (1 if kernel.count < _ALL else _EACH)
         frame, inside = sys._getframe(1), self._inside
         while id(frame.f_code) in inside or self._is_inside(frame):
             if frame.f_back is None:
@@ -104,14 +118,13 @@ class TritonArguments:
 
     def variants(self) -> tuple[LaunchVariant, ...]:
         """Return all variants that were seen."""
-        return tuple(
-            LaunchVariant(
-                site.kernel.name, Location(site.code.co_filename, site.line), looked_at, site.count,
-                site.others, _ordered(site.kernel, tensors, numbers),
-            )
-            for site in list(self._sites.values())
-            for tensors, (looked_at, numbers) in list(site.variants.items())
-        )  # fmt: skip
+        found = list[LaunchVariant]()
+        for site in list(self._sites.values()):
+            name, place = site.kernel.name, Location(site.code.co_filename, site.line)
+            for tensors, (looked_at, numbers) in list(site.variants.items()):
+                given = _ordered(site.kernel, tensors, numbers)
+                found.append(LaunchVariant(name, place, looked_at, site.others, given))
+        return tuple(found)
 
     def _is_inside(self, frame: FrameType) -> bool:
         name = str(frame.f_globals.get("__name__")).partition(".")[0]

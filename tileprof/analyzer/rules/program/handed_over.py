@@ -1,12 +1,12 @@
 """Triton kernels of which one loads what the one before it stored: a part of `fusion`.
 
 Static: the program's text. Two launches follow each other over the same grid, and a name that one
-is given for a parameter that it stores to is given to the next for one that it loads from; neither
-multiplies tiles. Dynamic: their times and bytes, at a user's lines. One kernel keeps the tensor in
-registers, which is no more than half of what the first moves, and moves twice. So it has about the
-bytes of the one that moves more; likely it takes a little longer than the longer of the two, half
-of the shorter one's time goes at least, and at most it takes what those bytes take at the memory's
-roof.
+is given for a parameter that it stores to is given to the next for one that it loads from, or the
+recorder saw that it is one tensor; neither multiplies tiles. Dynamic: their times and bytes, at a
+user's lines. One kernel keeps the tensor in registers, which is no more than half of what the first
+moves, and moves twice. So it has about the bytes of the one that moves more; likely it takes a
+little longer than the longer of the two, half of the shorter one's time goes at least, and at most
+it takes what those bytes take at the memory's roof.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def find(tree: Contexts) -> Iterator[Draft]:
     """Each such pair with enough of the time."""
     floors: Floors | None = None
     for file, text in tree.profile.tables.sources.items():
-        for pair in handed_over(text):
+        for pair in handed_over(text, file, tree.profile.tables.launches):
             first = _kernels(tree, file, pair.first, pair.first_line)
             second = _kernels(tree, file, pair.second, pair.second_line)
             if not first or not second:

@@ -50,7 +50,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield _draft(case, cause, launches, each.count, "a call")
     if case.ir:
         return
-    for file, split in splits(case.program.profile.tables.sources, case.name):
+    tables = case.program.profile.tables
+    for file, split in splits(tables.sources, tables.launches, case.name):
         if split.may_be_one and not _has_variants(case):
             continue
         static = Evidence(
