@@ -113,7 +113,7 @@ def test_parameters_that_a_kernel_accesses(
 ) -> None:
     """Pointers, not the numbers in addresses, by whichever name Triton's language is imported."""
     (kernel,) = triton_kernels(BODY.format(tl=tl, load=load.format(tl=tl)))
-    assert (set(kernel.loads), kernel.unknown, set(kernel.stores)) == (loads, unknown, {"out"})
+    assert (set(kernel.loads), set(kernel.unknown), set(kernel.stores)) == (loads, unknown, {"out"})
     assert kernel.placed - unknown == {"out", "rows", "first", "stride", "block"}
 
 

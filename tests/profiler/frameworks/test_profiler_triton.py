@@ -350,6 +350,29 @@ def test_memory_of_a_dead_tensor_is_anyones(launching: Launching) -> None:
     assert only.looked_at == 2
 
 
+def test_parts_of_a_tensor_share_its_memory(launching: Launching) -> None:
+    """Tensors of PyTorch: halves of one, and a view of what an earlier launch stored."""
+    torch = pytest.importorskip("torch")
+    kernel, both, out = CompiledKernel(), torch.zeros(2, 4000, dtype=torch.bfloat16), torch.zeros(8)
+    with profiler.profile(context="scopes") as session:
+        launching(kernel, both[0], both[1], out, 4000, 1024)
+        launching(kernel, out.view(2, 4), both, both, 4000, 1024)
+    first, second = (
+        [
+            (e.dtype, e.elements, e.width, e.memory)
+            for e in each.arguments
+            if isinstance(e, TensorArgument)
+        ]
+        for each in seen(session)
+    )
+    halves = ("bfloat16", 4000, 2, 0)
+    assert first == [halves, halves, ("float32", 8, 4, 1)]
+    assert second == [("float32", 8, 4, 0), *[("bfloat16", 8000, 2, 1)] * 2]
+    view = seen(session)[1].tensor("x")
+    assert view is not None
+    assert view.origin is not None
+
+
 def test_launches_from_a_line_are_folded(launching: Launching) -> None:
     """Alike ones are one variant with the range of its numbers; of many variants some are left
     out, which is said, and few launches of a long loop are looked at."""

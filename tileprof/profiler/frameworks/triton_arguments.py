@@ -26,16 +26,17 @@ from tileprof.profile import LaunchVariant, NumberArgument, Origin, TensorArgume
 _ALL = 64
 """Launches of a kernel whose lines are all found."""
 _EACH = 17
-"""Of later launches, one in so many has its line found."""
+"""Later launches per one whose line is found."""
 _FIRST = 8
 """Launches from a line that are all looked at: those of a warm-up and of the first steps."""
 _MOST_SITES = 512
+"""Most pairs of kernel and line that are kept; launches from other lines are not looked at."""
 _MOST_VARIANTS = 8
-"""Most variants kept of a site: enough for layers of a model, which differ in few sizes."""
+"""Most variants kept per line: enough for layers of a model, which differ in few sizes."""
 _MOST_STORED = 256
-"""Most memories for which it is kept who stored there; beyond, all are forgotten."""
+"""Most memories whose last launch is kept; when there are more, all are forgotten."""
 _LARGEST = 2.0**62
-"""Greatest number that is kept: beyond are masks and sentinels, of which no rule asks."""
+"""Largest magnitude of a number that is kept: larger ones are sentinels, which no rule uses."""
 _OF_LAUNCHES = ("triton", __name__.partition(".")[0])
 """Packages whose code is between a user's launch and what listens to it."""
 
@@ -63,10 +64,10 @@ class _Site:
 
     kernel: KernelArguments
     code: CodeType
-    """Kept, so that no other code gets its identity."""
+    """The launching function's code, kept so that no other code gets its identity."""
     line: int
     count: int = 0
-    """Launches that were found to be from there."""
+    """Launches that were found to come from this line."""
     due: int = 1
     """Number of the next launch that is looked at."""
     others: int = 0
@@ -82,10 +83,10 @@ class TritonArguments:
         self._inside: dict[int, CodeType] = {}
         """Code between a user's launch and here, by its identity."""
         self._stored: dict[int, tuple[weakref.ref[Any], Origin]] = {}
-        """Who stored to a memory last, with the tensor that was given."""
+        """The launch that stored to a memory last, with the tensor that it was given."""
 
     def forget(self) -> None:
-        """Forget whose memory is whose."""
+        """Forget which launch stored to which memory."""
         self._stored.clear()
 
     def see(

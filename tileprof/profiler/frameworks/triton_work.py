@@ -135,7 +135,7 @@ class TritonWork:
 
 @dataclass(eq=False, slots=True)
 class _Learned:
-    """What is known of a compiled kernel; the rest stays None where its version is another one."""
+    """Facts of a compiled kernel; those that its version of Triton does not tell stay None."""
 
     kernel: weakref.ref[Any]
     arguments: KernelArguments | None = None
@@ -147,10 +147,10 @@ class _Deriving:
 
     def __init__(self) -> None:
         self._learned: dict[int, _Learned] = {}
-        """What is known of compiled kernels, by their identities."""
+        """Facts of compiled kernels, by their identities."""
         self._named: dict[tuple[str, tuple[str, ...]], KernelArguments] = {}
         self.arguments = TritonArguments()
-        """What launches were given."""
+        """Arguments of launches."""
         self._replaced: Replaced | None = None
         self.on = True
         """Whether work is derived."""
