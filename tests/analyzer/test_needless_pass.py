@@ -101,12 +101,13 @@ def kernel(x, out, rows, first, stride, n, block: {tl}.constexpr):
     [
         ("{tl}.load(x + first + at)", {"x"}, set()),
         ("{tl}.load(helper(x, n) + at)", set(), {"x", ""}),
+        ("helper((x, n))", set(), {"x"}),
         ("{tl}.load({tl}.load(x).to({tl}.pointer_type({tl}.float32)) + at)", {"x"}, {""}),
         ("{tl}.atomic_cas(x, 0, 1)", set(), {"x"}),
         ("{tl}.load({tl}.make_block_ptr(x, (rows, n), (stride, 1), (0, 0), (1, 64), (1, 0)))",
          {"x"}, set()),
     ],
-    ids=["sum", "function", "address in memory", "exchange", "block"],
+    ids=["sum", "function", "pair", "address in memory", "exchange", "block"],
 )  # fmt: skip
 def test_parameters_that_a_kernel_accesses(
     tl: str, load: str, loads: set[str], unknown: set[str]

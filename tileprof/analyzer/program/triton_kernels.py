@@ -229,7 +229,7 @@ class _Reader:
                 sums.append((node.target, node.value))
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDERED):
                 parts += [node.left, *node.comparators]
-            elif isinstance(node, ast.Call):
+            elif isinstance(node, ast.Call) and not _leaves(node):
                 given = [*node.args, *(each.value for each in node.keywords)]
                 of_range = called(node) == "range"
                 parts += [e for e in given if of_range or isinstance(e, (ast.Tuple, ast.List))]
