@@ -137,6 +137,8 @@ class TritonArguments:
     def _look(
         self, site: _Site, given: Sequence[Any], stored: frozenset[int], before: int
     ) -> None:  # fmt: skip
+        if len(given) - before != len(site.kernel.parameters):
+            return  # older versions of Triton leave constants out, so that names would not fit
         tensors, memories = list[TensorArgument](), dict[int, int]()
         numbers, origins = _Numbers(), list[tuple[int, weakref.ref[Any], Origin]]()
         for at, name in enumerate(site.kernel.parameters, before):
