@@ -65,6 +65,8 @@ class OpSpec:
     """Whether the declaration says what the op reads and writes, or that it is nothing."""
     accesses: tuple[DeclaredAccess, ...]
     """One for each operand that names memory, also where the op itself leaves it alone."""
+    touches: tuple[DeclaredAccess, ...]
+    """Those of `accesses` that read or write, of one value and not of a list."""
     mnemonic_field: str
     """The attribute whose value is the op's name in the text form (`add` of `binary`), or ''."""
     operands: tuple[tuple[str, bool], ...]
@@ -191,17 +193,19 @@ class OpBase:
 
     def accesses(self) -> Iterator[Access]:
         """Yield the buffers that the op itself reads or writes, without those of its regions."""
-        for each in self.SPEC.accesses:
+        for each in self.SPEC.touches:
             value = getattr(self, each.field)
-            if (each.reads or each.writes) and isinstance(getattr(value, "type", None), BufferType):
+            if value is not None and isinstance(value.type, BufferType):
                 at = tuple(getattr(self, each.indices)) if each.indices else None
                 reads = each.reads and not (each.unless and getattr(self, each.unless))
                 yield Access(value, reads, each.writes, at)
 
     def all_accesses(self) -> Iterator[Access]:
         """Yield the buffers that the op and everything inside of it reads or writes."""
-        for each in self.with_inner_ops():
-            yield from each.accesses()
+        yield from self.accesses()
+        for each in self.inner_ops() if self.SPEC.regions else ():
+            if each.SPEC.touches:
+                yield from each.accesses()
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the regions."""
@@ -216,7 +220,8 @@ class OpBase:
     def with_inner_ops(self) -> Iterator[OpBase]:
         """Yield the op itself, then every op in its regions."""
         yield self
-        yield from self.inner_ops()
+        for name in self.SPEC.regions:
+            yield from walk(getattr(self, name))
 
     @property
     def mnemonic(self) -> str:
@@ -276,12 +281,18 @@ def _spec(
         raise ValueError(f"{name!r} does not say what besides its operands it reads or writes")
     for each in naming:
         effect |= each.metadata["effect"]
+    accesses = tuple(map(_declared, naming))
     return OpSpec(
         name,
         effect,
         on,
         own is not None or bool(naming),
-        tuple(map(_declared, naming)),
+        accesses,
+        tuple(
+            access
+            for each, access in zip(naming, accesses)
+            if each.metadata["role"] == "operand" and (access.reads or access.writes)
+        ),
         by,
         tuple((f.name, f.metadata["role"] == "operands") for f in with_role("operand", "operands")),
         tuple(f.name for f in attributes if f.metadata["positional"]),
@@ -309,11 +320,23 @@ def users(ops: Iterable[OpBase]) -> dict[Value, list[OpBase]]:
 
 def walk(block: Block) -> Iterator[OpBase]:
     """Yield every op of a block and of the regions inside, outer before inner, in order."""
-    for each in block.ops:
-        yield each
-        # Not `inner_ops`, as most ops have no regions: passes spend much of their time here.
-        for name in each.SPEC.regions:
-            yield from walk(getattr(each, name))
+    # One generator for all depths: otherwise each op would be handed up through the generators of
+    # all blocks around it, and passes spend much of their time here.
+    outer: list[Iterator[OpBase]] = []
+    ops = iter(block.ops)
+    while True:
+        for each in ops:
+            yield each
+            if regions := each.SPEC.regions:
+                outer.append(ops)
+                first, *others = [iter(getattr(each, name).ops) for name in regions]
+                outer += reversed(others)
+                ops = first
+                break
+        else:
+            if not outer:
+                return
+            ops = outer.pop()
 
 
 def walk_inner_first(block: Block) -> Iterator[OpBase]:

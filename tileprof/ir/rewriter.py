@@ -10,6 +10,7 @@ Operands are already the new values and regions are already rebuilt when the rul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .builder import Builder
 from .control import Launch, Scope
@@ -19,6 +20,9 @@ from .kernel import Kernel
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
 """A `Rule` that also sees the op as it was before its operands were replaced."""
+_Copier = Callable[[OpBase, Callable[[Value, Value], Value]], OpBase]
+_COPIERS: dict[type[OpBase], _Copier] = {}
+"""Functions of `_copier` by the class of the op, made when the first op of a class is copied."""
 
 
 def rewrite(kernel: Kernel, rule: Rule) -> Kernel:
@@ -35,25 +39,36 @@ def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
 def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block]) -> OpBase:
     """Return a copy of one op with operands replaced and the given regions; results are new
     values."""
-    spec = op.SPEC
-    # Field by field, without the class's `__init__`: much of a pass's time goes into copies.
-    made = object.__new__(type(op))
-    for name in spec.kept:
-        setattr(made, name, getattr(op, name))
-    for name, many in spec.operands:
-        value = getattr(op, name)
-        if many:
-            value = [mapping.get(v, v) for v in value]
-        elif value is not None:
-            value = mapping.get(value, value)
-        setattr(made, name, value)
+    copier = _COPIERS.get(type(op)) or _copier(type(op))
+    made = copier(op, mapping.get)
     for name, block in regions.items():
         setattr(made, name, block)
+    if not op.results and not op.SPEC.regions:
+        made.results = ()
+        return made
     made.results = tuple([Value(type, op.hint, made) for type in made.result_types()])
     # A value may have been named after its op was built; the results of both are in one order.
     for new, old in zip(made.results, op.results):
         new.name = new.name or old.name
     return made
+
+
+def _copier(kind: type[OpBase]) -> _Copier:
+    """Return the function that copies an op's fields, with operands replaced by `get(v, v)`.
+
+    It leaves regions and results out.  A loop over the names of fields would take three times as
+    long as these assignments, and much of a pass's time goes into copies.
+    """
+    lines = [f"made.{name} = op.{name}" for name in kind.SPEC.kept]
+    for name, many in kind.SPEC.operands:
+        new = "[get(v, v) for v in held]" if many else "get(held, held)"
+        lines.append(f"held = op.{name}; made.{name} = {new}")
+    text = "\n ".join(["def copied(op, get):", "made = new(kind)", *lines, "return made"])
+    names: dict[str, Any] = {"new": object.__new__, "kind": kind}
+    exec(text, names)
+    found: _Copier = names["copied"]
+    _COPIERS[kind] = found
+    return found
 
 
 def opened(block: Block, mapping: dict[Value, Value]) -> Block:
@@ -83,7 +98,8 @@ def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
         if replaced is None:
             builder.emit(new)
             replaced = new.results
-        mapping.update(zip(op.results, replaced, strict=True))
+        if op.results or replaced:
+            mapping.update(zip(op.results, replaced, strict=True))
     return made
 
 

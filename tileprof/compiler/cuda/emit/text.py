@@ -8,9 +8,9 @@ would need ten of them.  In the text that is kept and shown, a `#line` holds up 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 
 from tileprof.compiler.codegen.writer import Line
 
@@ -18,6 +18,7 @@ _DIRECTIVE = re.compile(r'^#line (?P<line>\d+)(?: (?P<file>".*"))?$')
 _NO_CODE = re.compile(r"^(|\s*(//.*|#pragma .*|TP_UNROLL\w*(\(\d+\))?)|\s+({|}|} else {))$")
 _SCALAR = re.compile(r"^ *const (?:int|int64_t|unsigned) (?P<name>\w+) = (?P<value>[^;\[]*);$")
 _CALL = re.compile(r"(\w+)(?:<\w+>)?\(")
+_WORD = re.compile(r"\w+")
 _PURE = {"tp_uniform", "tp_min", "tp_max", "tp_floordiv", "tp_floormod"}
 
 
@@ -73,23 +74,31 @@ def uses(lines: Iterable[Line], name: str) -> bool:
 
 def without_unused(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function without numbers that nothing after them uses."""
-    kept: list[Line] = []  # the last one first: what is left out may be the only use of another
+    # The last one first, each with its depth and its words: what is left out may be the only use of
+    # another.
+    kept: list[tuple[Line, float, set[str]]] = []
     for line in reversed(lines):
-        name = _scalar(line)
-        if not name or uses(_block(reversed(kept), _depth(line.text)), name):
-            kept.append(line)
-    return kept[::-1]
+        name, depth = _scalar(line), _depth(line.text)
+        if not name or _is_used(name, depth, reversed(kept)):
+            kept.append((line, depth if line.text else math.inf, {*_WORD.findall(line.text)}))
+    return [line for line, _, _ in reversed(kept)]
+
+
+def _is_used(name: str, depth: int, after: Iterable[tuple[Line, float, set[str]]]) -> bool:
+    """Return whether a name stands in the lines up to the end of a block whose lines are at
+    `depth`."""
+    for _, at, words in after:
+        if at < depth:
+            return False
+        if name in words:
+            return True
+    return False
 
 
 def _scalar(line: Line) -> str:
     """The name of a number that is computed without effects; empty for other lines."""
     found = _SCALAR.match(line.text)
     return found["name"] if found and set(_CALL.findall(found["value"])) <= _PURE else ""
-
-
-def _block(after: Iterable[Line], depth: int) -> Iterator[Line]:
-    """Yield the lines up to the end of a block whose lines are at `depth`."""
-    return takewhile(lambda line: not line.text or _depth(line.text) >= depth, after)
 
 
 def _depth(text: str) -> int:

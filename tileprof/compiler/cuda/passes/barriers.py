@@ -335,6 +335,8 @@ class _Barriers(Flow[_State]):
 
     def _guard(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         """A barrier in front of an op that conflicts with what was touched before."""
+        if not op.SPEC.touches and not op.SPEC.regions:
+            return
         use = self._use(op)
         arriving = isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, CpAsync)
         arriving |= isinstance(op, ir.If | ir.Parallel) and bool(

@@ -277,15 +277,20 @@ def _control_reason(launch: ir.Launch, block: ir.Block, sought: ir.OpBase) -> Re
 
 
 def _uses(block: ir.Block, tile: ir.Value) -> int:
-    return sum(base(t.value) is tile for o in ir.walk(block) for t in o.accesses())
+    touched = (o for o in ir.walk(block) if o.SPEC.touches)
+    return sum(base(t.value) is tile for o in touched for t in o.accesses())
 
 
 def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value]:
     """Global buffers that the launch writes; where they may be `aliased`, every one of them if it
     writes any."""
-    found = [t for op in ir.walk(launch.body) for t in op.accesses()]
-    held = {base(t.value) for t in found if base(t.value).buffer.space == "global"}
-    written = {base(t.value) for t in found if t.writes} & held
+    held, written = set[ir.Value](), set[ir.Value]()
+    for touch in launch.all_accesses():
+        buffer = base(touch.value)
+        if buffer.buffer.space == "global":
+            held.add(buffer)
+            if touch.writes:
+                written.add(buffer)
     return held if aliased and written else written
 
 
