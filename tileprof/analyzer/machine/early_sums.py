@@ -40,6 +40,8 @@ class EarlySums:
     """Places of what brings numbers of other threads, barriers included."""
     adds: tuple[int, ...]
     """Places of additions on the way."""
+    own: int
+    """Additions among them of a thread's own numbers: as many registers more hold these apart."""
 
 
 def early_sums(code: KernelCode) -> EarlySums | None:
@@ -92,7 +94,9 @@ def _of(code: KernelCode, loop: range) -> EarlySums | None:
         shared |= {index for index in loop if lines[index].name == "BAR"}
     if any(lines[index].name in _LANES and index not in lanes for index in loop):
         return None  # threads meet in the loop anyway
-    return EarlySums(loop, tuple(sums), tuple(sorted(lanes | shared)), tuple(sorted(adds)))
+    met = sum(lines[index].name in (*_LANES, *_SHARED) for index in lanes | shared)
+    own = max(0, len(adds) - met)
+    return EarlySums(loop, tuple(sums), tuple(sorted(lanes | shared)), tuple(sorted(adds)), own)
 
 
 class _Way:
