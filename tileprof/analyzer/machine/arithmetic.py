@@ -190,13 +190,13 @@ FORMS = (
         "hyperbolic tangents in full precision", "tanh",
         "0.0523039624 0.133152976 0.333327680 2.88539004",
         "Use the one instruction for it (`tanh.approx`), which is right to 11 bits.",
-        "The language has no approximate form: compute it on fewer elements, or only once for each.",
+        "The language has no approximate form: compute it on fewer elements, or once for each.",
     ),
     _function(
         "error functions in full precision", "erf",
         "0.112840048 8.48349445 0.000821309164 0.00521348882 0.0268687736 0.128379151",
         "Use the form with `tanh` that stands for it, where its error is allowed.",
-        "The language has no approximate form: compute it on fewer elements, or only once for each.",
+        "The language has no approximate form: compute it on fewer elements, or once for each.",
     ),
     _function(
         "logarithms in full precision", "log log2 log10 log1p",

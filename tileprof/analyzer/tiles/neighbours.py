@@ -12,6 +12,8 @@ of them begins where a wide access may.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 
 from tileprof.analyzer.numbers.shared import WIDEST
@@ -22,23 +24,29 @@ __all__ = ["loaded_with_neighbours"]
 
 @lru_cache(maxsize=2)
 def loaded_with_neighbours(kernel: TileKernel) -> frozenset[str]:
-    """Return names of tensors in global memory that are loaded at both sides of a wide access's end."""
-    numbers = {op.result: op.index for op in kernel.named("constant") if op.index is not None}
-    shifts = {op.result: _shift(op, numbers) for op in kernel.named("add")}
-    rows = dict[tuple[str, tuple[str, ...], str], set[int]]()
+    """Return names of tensors in global memory that are loaded at both sides of the end of a wide
+    access."""
+    made = {op.result: op for op, _ in kernel.nested if op.results}
+    rows = dict[tuple[str, tuple[str, ...], frozenset[tuple[str, int]]], set[int]]()
     for op in kernel.named("load"):
         held = kernel.types.get(op.source)
-        if held is None or held.space != "global" or not op.listed:
-            continue
-        *outer, last = op.listed
-        base, shift = shifts.get(last, (last, 0))
-        rows.setdefault((op.source, tuple(outer), base), set()).add(shift * held.bits // 8 % WIDEST)
+        if held is not None and held.space == "global" and op.listed:
+            *outer, last = op.listed
+            terms, shift = _sum(made, last)
+            row = (op.source, tuple(outer), frozenset(terms.items()))
+            rows.setdefault(row, set()).add(shift * held.bits // 8 % WIDEST)
     return frozenset(tensor[1:] for (tensor, _, _), shift in rows.items() if len(shift) > 1)
 
 
-def _shift(op: Op, numbers: dict[str, int]) -> tuple[str, int]:
-    """Return the index that a sum goes on from, and by how many elements."""
-    for base, more in (op.operands[:2], op.operands[1::-1]):
-        if more in numbers and base not in numbers:
-            return base, numbers[more]
-    return op.result, 0
+def _sum(made: Mapping[str, Op], name: str, sign: int = 1) -> tuple[Counter[str], int]:
+    """Return the terms of an index, each with how often it is added, and the number among them."""
+    op = made.get(name)
+    if op is not None and op.index is not None:
+        return Counter(), sign * op.index
+    if op is None or op.name not in ("add", "sub"):
+        return Counter({name: sign}), 0
+    (left, right), turned = op.operands[:2], -sign if op.name == "sub" else sign
+    (terms, number), (more, shift) = _sum(made, left, sign), _sum(made, right, turned)
+    for each, times in more.items():
+        terms[each] += times
+    return terms, number + shift

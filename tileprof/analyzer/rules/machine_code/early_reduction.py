@@ -67,8 +67,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
     cause = Cause(title, case.at(hot), (Evidence("static", text),), _AUTHOR, _COMPILER)
     seen = sampled(code, taken, "are at these exchanges and barriers, or wait for them")
     launch = launch_of(case)
-    if launch is not None and blocks_with(case, launch, found.own) < launch.held:
-        kept = f"{found.own} partial sums more in each thread leave room for fewer blocks"
+    if launch is not None and blocks_with(case, launch, found.apart) < launch.held:
+        kept = f"{found.apart} partial sums more in each thread leave room for fewer blocks"
         yield cause.symptom(Evidence("static", kept), seen)
         return
     goes = (1 - 1 / _turns(code, found.loop)) * share

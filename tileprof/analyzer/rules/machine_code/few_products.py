@@ -15,8 +15,8 @@ kernel is no faster than that takes (`reach`).
 No larger tile loads less than each byte once, as where one extent is as small as the tile: where
 loops do that already, nothing goes.
 
-Rows that are found by numbers in memory (blocks of a sparse matrix, rows of an expert) come in tiles
-whose edge the numbers set, so only the other edge can grow.
+Rows that are found by numbers in memory (blocks of a sparse matrix, rows of an expert) come in
+tiles whose edge the numbers set, so only the other edge can grow.
 
 Where a loop copies tiles by `LDGSTS`, its other loads are numbers that threads need, not tiles;
 where it does not, tiles are no more than what it stores to shared memory.
@@ -179,9 +179,7 @@ def _again(case: KernelCase, turn: _Turn) -> float:
     return max(0.0, 1 - case.roofs.needed_bytes / asked)
 
 
-def _down_to(
-    case: KernelCase, code: KernelCode, turn: _Turn, aim: float, taken: float
-) -> Saving:
+def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, aim: float, taken: float) -> Saving:
     """To what products take that are not tuned for their shape, from a share of the time; no lower
     than what the rest of its work leaves."""
     best, likely, least = (min(1.0, taken / reached) for reached in PRODUCTS_UNTUNED)
