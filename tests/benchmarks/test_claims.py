@@ -27,13 +27,13 @@ from benchmarks import claims
 from plant.generated import dry_running
 for at, each in enumerate(claims.CLAIMS):
     family = claims.FAMILIES[each.family]
-    if family.language == "triton":
+    if family.language == "triton" and "tl." in str(each.edits):
         text = each.repaired().replace(claims.FAST_LOGARITHM, "tl.log")
         case = dry_running.Case(each.name, family, text, family.small)
         print(each.name, dry_running.interpreted(case, Path(sys.argv[1]) / str(at)), sep=": ")
 """
-"""Says of each Triton repair how far it is from its reference, and nothing of those that are right;
-the interpreter has no approximate logarithm."""
+"""Says of each Triton repair of more than extents how far it is from its reference, and nothing of
+those that are right; the interpreter has no approximate logarithm."""
 
 
 @pytest.mark.parametrize("claim", claims.CLAIMS, ids=lambda claim: claim.name)
