@@ -83,6 +83,8 @@ STEPS = {
                            "--out", "{out}/counters.json", "--keep", "{out}/counters-keep.json")),
     "defects-1": _defects("1"),
     "defects-2": _defects("2"),
+    "claims": Step(150, ("-m", "benchmarks.claims", "--seconds", "{seconds}",
+                         "-o", "{out}/claims.json")),
     "overhead": Step(600, ("benchmarks/overhead.py", "--only", "^(training|launches|deep)$",
                            "--budget", "{seconds}", "-o", "{out}/overhead.json")),
     "overhead-live": Step(150, ("benchmarks/overhead_live.py", "-o", "{out}/overhead-live.json")),

@@ -43,7 +43,7 @@ def test_blocks_that_step_by_their_number() -> None:
     busy = replace(made, metrics={"bytes": 0.465e9})
     finding = only(on_h200(busy, {"hbm_copy": 1e12}), "small-grid")
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(2, rel=0.02)
+    assert finding.kernel_gain.mid == pytest.approx(0.9 / 0.465, rel=0.02)
 
 
 def test_blocks_that_do_one_piece_each() -> None:
@@ -82,6 +82,19 @@ def test_sums_over_threads_in_each_turn(inside: tuple[str, ...]) -> None:
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid > 1.25
+
+
+@pytest.mark.parametrize(
+    ("registers", "blocks", "severity"), [(16, 8, "suggestion"), (64, 4, "symptom")]
+)
+def test_partial_sums_need_registers(registers: int, blocks: int, severity: str) -> None:
+    """A thread adds up 16 products before it meets others; with 64 + 16 registers, 3 blocks of 256
+    threads fit where 4 do now."""
+    own = [f"FFMA R2, R{40 + at}, R{60 + at}, {'R2' if at else 'RZ'}" for at in range(16)]
+    made = _summed(*own, *_OVER_LANES, "FADD R21, R21, R4")
+    held = {"registers": registers, "blocks_per_sm": blocks}
+    made.attributes = {"grid": "1056×1×1", "block": "256×1×1", **held}
+    assert only(on_h200(made), "early-reduction").severity == severity
 
 
 @pytest.mark.parametrize(

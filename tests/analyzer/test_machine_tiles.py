@@ -27,18 +27,20 @@ def product(
     more: tuple[str, ...] = (),
     addresses: int = 0,
     moved: float = 3 * 2.0 * SIDE**2,
+    before: tuple[str, ...] = (),
 ) -> list[Finding]:
     """Return the findings on a loop of two warp groups with products of 64 × `columns` × 16, after
     `copies` copies of 16 bytes a thread, of as many addresses, or of `addresses`."""
     which = [index % (addresses or copies) for index in range(copies)]
     code = [
         ("S2R R0, SR_TID.X", 0),
+        *((each, 0) for each in before),
         *((f"LDGSTS.E.BYPASS.128 [R60+{0x1000 * index:#x}], desc[UR4][R{20 + 2 * at}.64]", 1)
           for index, at in enumerate(which)),
         ("BAR.SYNC.DEFER_BLOCKING 0x0", 1),
         *((f"HGMMA.64x{columns}x16.F32.BF16 R24, gdesc[UR8], R24", 1) for _ in range(4)),
         *((each, 1) for each in more),
-        ("@!P0 BRA 0x10", 1), ("EXIT", 0),
+        (f"@!P0 BRA {0x10 + 0x10 * len(before):#x}", 1), ("EXIT", 0),
     ]  # fmt: skip
     made = Made(
         time=times * _NS, attributes=launch(2048, threads=256),
@@ -57,6 +59,16 @@ def test_a_tile_that_is_too_small() -> None:
     assert gain is not None
     assert gain.low < 2 < gain.mid < 6  # down to what products reach, not to the roof
     assert "larger tile" in said.author
+
+
+def test_a_tile_whose_rows_numbers_find_grows_on_one_side_only() -> None:
+    """A loaded number is in the addresses of its copies; one that is loaded for another register is
+    in none."""
+    number = ("LDG.E R2, desc[UR4][R50.64]", "IMAD.WIDE R20, R2, 0x80, R52")
+    assert not product(copies=5, columns=32, times=6, before=number)
+    assert product(
+        copies=5, columns=32, times=6, before=(number[0], "IMAD.WIDE R20, R3, 0x80, R52")
+    )
 
 
 def test_a_tile_that_is_large() -> None:

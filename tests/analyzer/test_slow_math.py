@@ -12,6 +12,11 @@ from tileprof.remarks.launches import Persistent
 
 RULE = "slow-math"
 _Code = list[tuple[str, Mapping[str, int], int, int]]
+PRODUCT = (
+    "kernel @f(%A: global<8, 8, bfloat16>) {\n"
+    "  %a = alloc shared {shape = [8, 8]} : shared<8, 8, bfloat16>\n"
+    "  gemm %a, %a, %c\n}\n"
+)
 REST = ("FFMA R2, R0, R3, R4", {"selected": 6000}, 1, 9)
 DOUBLES: _Code = [
     ("F2F.F64.F32 R4, R3", {"mio_throttle": 1000, "long_scoreboard": 500}, 1, 5),
@@ -106,18 +111,19 @@ def test_a_function_that_the_kernel_calls() -> None:
     assert finding.dynamic[0].samples == 2000
 
 
+@pytest.mark.parametrize(("ir", "severity"), [("", "suggestion"), (PRODUCT, "symptom")])
+def test_a_function_without_a_faster_form_in_tile_kernels(ir: str, severity: str) -> None:
+    """Nobody can write the approximate logarithm there, so no gain is stated."""
+    code: _Code = [("FFMA R2, R3, R4, -0.16845393180847167969", {"selected": 2000}, 1, 5), REST]
+    finding = only(program(Made(code=code, ir=ir)), RULE)
+    assert (finding.severity, finding.kernel_gain is None) == (severity, severity == "symptom")
+
+
 def test_a_line_with_one_instruction_of_many() -> None:
     """The rest of that line is not slow."""
     code: _Code = [DOUBLES[0], *([("FADD R9, R8, R9", {"selected": 100}, 1, 5)] * 40), REST]
     finding = only(program(Made(code=code)), RULE)
     assert finding.dynamic[0].samples == 1000
-
-
-PRODUCT = (
-    "kernel @f(%A: global<8, 8, bfloat16>) {\n"
-    "  %a = alloc shared {shape = [8, 8]} : shared<8, 8, bfloat16>\n"
-    "  gemm %a, %a, %c\n}\n"
-)
 
 
 @pytest.mark.parametrize(("flops", "severity"), [(6e10, "ignore"), (3e10, "suggestion")])

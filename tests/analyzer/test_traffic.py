@@ -245,11 +245,12 @@ def test_blocks_of_other_products_that_run_together() -> None:
 
 
 def test_loads_of_points_in_an_order_that_shares_nothing() -> None:
-    """One head after the other reads the table again; heads of the same tokens share it."""
+    """One head after the other reads the table again; heads of the same tokens share it;
+    kernels likely reach 0.9 of a roof."""
     finding = only(heads("%c6250, %c12", "%block: index, %head: index"), RULE)
     assert finding.kernel_gain is not None
     best = (2 * X + TABLE) / (2 * X + 12 * TABLE)
-    assert finding.kernel_gain.mid == pytest.approx(1.25 * 0.97 / best)
+    assert finding.kernel_gain.mid == pytest.approx(1.25 * 0.9 / best)
     assert not found(heads("%c12, %c6250", "%head: index, %block: index"), RULE)
 
 

@@ -107,6 +107,12 @@ def capped(gain: Gain, most: float) -> Gain:
     return Gain(*(min(each, most) for each in (gain.low, gain.mid, gain.high)))
 
 
+def likely_capped(gain: Gain, likely: float) -> Gain:
+    """Return the gain, likely no more than `likely` times as fast, at most as before."""
+    mid = max(1.0, min(gain.mid, likely))
+    return Gain(min(gain.low, mid), mid, gain.high)
+
+
 def widened(gain: Gain) -> Gain:
     """The gain with the highest one that kernels reach which no rule was made on."""
     return Gain(gain.low, gain.mid, 1 + ESTIMATES_UNSEEN * (gain.high - 1))

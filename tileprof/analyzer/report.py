@@ -28,6 +28,7 @@ from tileprof.analyzer.estimates import (
     capped,
     drawn,
     gain_of,
+    likely_capped,
     of_program,
     united,
     widened,
@@ -51,6 +52,7 @@ from tileprof.analyzer.numbers.reports import (
     REPORT_LEAST_SEEN,
     REPORT_LEAST_SHARE,
     REPORT_LEAST_SLACK,
+    REPORT_LIKELY_OF_ROOF,
 )
 from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
@@ -230,12 +232,14 @@ def _of_kernel(
         yield _finding(rule, draft, None, None)
         return
     beside = 0.0 if draft.known or draft.after_others else sure
-    gain = capped(capped(gain_of(_drawn(case, saving, beside)), draft.most), case.roofs.most_gain)
+    most_gain = case.roofs.most_gain
+    gain = capped(gain_of(_drawn(case, saving, beside)), min(draft.most, most_gain))
+    gain = likely_capped(gain, REPORT_LIKELY_OF_ROOF * most_gain)
     seen = saving.mid >= REPORT_LEAST_SEEN
     least = NOISE if draft.known else REPORT_LEAST_OF_KERNEL
     most = of_program(gain, case.of_steps).high
     if seen and gain.mid >= least and most >= REPORT_LEAST_OF_PROGRAM:
-        told = capped(stretched(widened(gain), draft.evidence), case.roofs.most_gain)
+        told = capped(stretched(widened(gain), draft.evidence), most_gain)
         exposed = tree.exposed(case.nodes, _of_work(case, told) * tree.steps.time)
         in_program = _exposed(of_program(told, case.of_steps), exposed)
         yield _finding(rule, draft, told, in_program)

@@ -59,6 +59,15 @@ def next_step(case: KernelCase, launch: Launch) -> Step | None:
     return Step(blocks, after, _told(case) or needs, left, further)
 
 
+def blocks_with(case: KernelCase, launch: Launch, more: int) -> int:
+    """Return how many blocks a multiprocessor holds whose threads have `more` registers each; as
+    many as now where its resources are not known."""
+    rules, registers = _multiprocessor(case), case.number("registers")
+    if rules is None or registers is None:
+        return launch.held
+    return occupancy(int(registers) + more, _shared(case), launch.threads, rules).blocks
+
+
 def _told(case: KernelCase) -> str:
     """What the compiler says that the next step needs, or nothing."""
     said = (why for remark in case.remarks for why in remark.reasons(BlocksNeed))

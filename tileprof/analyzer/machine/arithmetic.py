@@ -51,6 +51,9 @@ class Form:
     """Whether nothing is said of it where nothing was measured, or it costs nothing."""
     is_wide: bool = False
     """Whether it is work that stays, in numbers of half the width."""
+    in_tiles: str = ""
+    """Advice for tile kernels where their language has no faster form of the function, so that no
+    author can take one; empty where it has."""
 
 
 def _doubles(code: KernelCode) -> list[int]:
@@ -132,10 +135,10 @@ def _with(constants: str, code: KernelCode) -> list[int]:
     return code.where(lambda each: each.name.startswith("F") and bool(pattern.search(each.text)))
 
 
-def _function(title: str, calls: str, constants: str, author: str) -> Form:
+def _function(title: str, calls: str, constants: str, author: str, in_tiles: str = "") -> Form:
     """A function of CUDA's library that takes some thirty instructions where few would do."""
-    where = partial(_with, constants)
-    return Form(title, where, 0.95, author, calls=tuple(calls.split()), spread=True)
+    where, names = partial(_with, constants), tuple(calls.split())
+    return Form(title, where, 0.95, author, calls=names, spread=True, in_tiles=in_tiles)
 
 
 def _roots(code: KernelCode) -> list[int]:
@@ -180,22 +183,30 @@ FORMS = (
         " 0.00833307",
         "Use the approximate form (`__sinf`, `sin.approx`) where the argument is small, or compute"
         " a table of them once.",
+        "The language has no approximate form: compute a table of them once, or turn by a fixed"
+        " angle with products and sums.",
     ),
     _function(
         "hyperbolic tangents in full precision", "tanh",
         "0.0523039624 0.133152976 0.333327680 2.88539004",
         "Use the one instruction for it (`tanh.approx`), which is right to 11 bits.",
+        "The language has no approximate form: compute it on fewer elements, or once for each.",
     ),
     _function(
         "error functions in full precision", "erf",
         "0.112840048 8.48349445 0.000821309164 0.00521348882 0.0268687736 0.128379151",
         "Use the form with `tanh` that stands for it, where its error is allowed.",
+        "The language has no approximate form: compute it on fewer elements, or once for each.",
     ),
     _function(
         "logarithms in full precision", "log log2 log10 log1p",
         "0.140846103 0.121486276 0.139806106 0.166842356 0.168453931 0.171688705 0.179009482"
         " 0.205123722 0.105468884 0.132297039 0.144914463 0.166415646",
-        "Use the approximate logarithm to the base of 2 (`lg2.approx`), and scale it.",
+        "Use the approximate logarithm to the base of 2 (`lg2.approx`), and scale it. Near 1 only"
+        " its absolute error is small: keep the full precision where a logarithm is divided by, or"
+        " taken the logarithm of.",
+        "The language has no approximate form: take one logarithm of a product in place of a sum of"
+        " logarithms, or compute it on fewer elements.",
     ),
     Form(
         "square roots in full precision", _roots, 0.8,

@@ -25,6 +25,7 @@ from tileprof.binary.register_effects import effects
 __all__ = ["EarlySums", "early_sums"]
 
 _ADDS = ("FADD", "IADD3", "VIADD", "IADD", "DADD", "HADD2")
+_FUSED = "FFMA"
 _COPIES = ("MOV", "IMAD.MOV.U32", "IMAD.MOV", "SEL", "FSEL")
 _LANES, _SHARED, _STORES = ("SHFL", "REDUX"), ("LDS",), ("STS",)
 
@@ -40,6 +41,9 @@ class EarlySums:
     """Places of what brings numbers of other threads, barriers included."""
     adds: tuple[int, ...]
     """Places of additions on the way."""
+    apart: int
+    """Additions of a thread's own numbers before it meets others, those of products included: as
+    many registers more hold these numbers apart."""
 
 
 def early_sums(code: KernelCode) -> EarlySums | None:
@@ -65,6 +69,7 @@ def _of(code: KernelCode, loop: range) -> EarlySums | None:
         for name in set(does.writes):
             writes.setdefault(name, []).append(index)
     sums, adds, lanes, shared = list[int](), set[int](), set[int](), set[int]()
+    fused = set[int]()
     for index in loop:
         each = lines[index]
         does = effects(each)
@@ -80,6 +85,7 @@ def _of(code: KernelCode, loop: range) -> EarlySums | None:
         if way.lanes or way.shared:
             sums.append(index)
             adds, lanes, shared = adds | way.adds, lanes | way.lanes, shared | way.shared
+            fused |= way.fused
     if not sums:
         return None
     if shared:  # what was stored there is a sum as well, of as many threads
@@ -92,7 +98,9 @@ def _of(code: KernelCode, loop: range) -> EarlySums | None:
         shared |= {index for index in loop if lines[index].name == "BAR"}
     if any(lines[index].name in _LANES and index not in lanes for index in loop):
         return None  # threads meet in the loop anyway
-    return EarlySums(loop, tuple(sums), tuple(sorted(lanes | shared)), tuple(sorted(adds)))
+    met = sum(lines[index].name in (*_LANES, *_SHARED) for index in lanes | shared)
+    apart = max(0, len(adds) + len(fused) - met)
+    return EarlySums(loop, tuple(sums), tuple(sorted(lanes | shared)), tuple(sorted(adds)), apart)
 
 
 class _Way:
@@ -103,14 +111,19 @@ class _Way:
     ) -> None:
         self.lines, self.loop, self.writes = lines, loop, writes
         self.adds, self.lanes, self.shared = set[int](), set[int](), set[int]()
+        self.fused = set[int]()
 
     def back(self, name: str, before: int) -> None:
         """Follow a register back from an instruction that reads it."""
         made = [index for index in self.writes.get(name, ()) if index < before]
-        if not made or made[-1] in self.adds | self.lanes | self.shared:
+        if not made or made[-1] in self.adds | self.lanes | self.shared | self.fused:
             return
         at = made[-1]
         each = self.lines[at]
+        if each.name == _FUSED:
+            self.fused.add(at)
+            self.back(each.operands[-1].partition(".")[0], at)
+            return
         if each.name in _SHARED:
             self.shared.add(at)
             return

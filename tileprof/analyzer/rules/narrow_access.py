@@ -37,6 +37,9 @@ wider: one instruction writes its bytes side by side. Asynchronous ones of less 
 the compiler tells of cost what is done for each of them: of the samples at their line, but for
 waits for memory and other warps, (1 - w / 16) goes where tiles are copied in rows.
 
+Loads of an element and of its neighbours in the row, as of a stencil, can not all be wide
+(`tiles/neighbours`), so they are left out where a tile program tells of them.
+
 Long scoreboards are left out: they stand at who needs a value, and are as long for 4 bytes as for
 16.
 """
@@ -76,6 +79,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_GAPS,
     NARROW_ACCESS_IN_ORDER,
 )
+from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.remarks.copies import CpAsync
 
 _AUTHOR = (
@@ -111,7 +115,11 @@ def _is_more(said: Draft, other: Draft) -> bool:
 def _in_order(case: KernelCase) -> Iterator[Draft]:
     """Accesses that are side by side, by what waits for them."""
     code = case.code
-    said = [each for each in told(case) if _is_narrow(each)]
+    shifted = loaded_with_neighbours(case.tiles)
+    said = [
+        each for each in told(case) if _is_narrow(each)
+        if each.remark.op != "load" or each.remark.name not in shifted
+    ]  # fmt: skip
     counted = list(requests(code, _narrow(code))) if code else []
     where = {i for each in said for i in told_at(case, code, each)} if code else set[int]()
     evidence = [*_static(case, said)]

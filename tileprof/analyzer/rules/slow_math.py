@@ -16,6 +16,9 @@ made late: that time goes in the same proportion as all other. No more goes like
 samples tell: with a part of all other waits, gains of 19 defects were 1.18 times too large (of
 logarithms, the median; `benchmarks/results/plant-*.json`).
 
+Of functions whose approximate form the tile language does not have, nobody can write that form in a
+tile kernel: there they are a symptom, without a gain.
+
 Where tensor cores and special functions in turn fill all of the time, other arithmetic runs beside
 them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work, not a
 fault: they are a symptom, of whose cause nothing is known.
@@ -62,6 +65,7 @@ _ELSE = (
     "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
 )  # fmt: skip
 """Opcodes, by their beginning, that are no arithmetic."""
+_NO_FORM = "An approximate form, which an author could ask for, would take a few instructions."
 _COMPILER = "See which op of the program this comes from, and whether a cheaper form is allowed."
 
 
@@ -122,6 +126,10 @@ def _told(
     if share >= (SLOW_MATH_SETUP if once or form.quiet else COOL) and not _beside(
         case, code, where, share, taken
     ):
+        if case.ir and form.in_tiles:
+            author, compiler = form.in_tiles, _NO_FORM
+            yield replace(cause, author=author, compiler=compiler).symptom(seen)
+            return
         saving = _saving(case, eliminated(_with_late(code, taken), code.whole, form.part))
         yield cause.costs(saving, seen, confidence=form.confidence)
     elif not form.quiet and not once:

@@ -9,6 +9,7 @@ indices, which holds for a part of its elements that is known.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,16 +50,53 @@ def _masked(values: Values, op: Op) -> Masked | None:
     whole = tuple(each for each in extents if each)
     if not whole or len(whole) != len(extents):
         return None
-    inside, body = list(whole), op.blocks[0].ops
+    ranges, body = [(0, extent) for extent in whole], op.blocks[0].ops
     while True:
         held = {each.result: each for each in body if each.results}
         does = [each for each in body if each.blocks or not each.results]
         if len(does) != 1 or does[0].name != "if" or any(e.ops for e in does[0].blocks[1:]):
             break
-        asked = held.get(does[0].operands[0])
-        bound = values.number(asked.operands[1]) if asked and asked.name == "lt" else None
-        if asked is None or bound is None or asked.operands[0] not in op.arguments:
+        bounds = list(_bounds(values, held, does[0].operands[0]))
+        if any(each is None or each[0] not in op.arguments for each in bounds):
             break
-        at = op.arguments.index(asked.operands[0])
-        inside[at], body = max(0, min(inside[at], bound)), does[0].blocks[0].ops
-    return Masked(op, whole, tuple(inside)) if tuple(inside) != whole else None
+        for index, low, high in filter(None, bounds):
+            at = op.arguments.index(index)
+            ranges[at] = (
+                max(ranges[at][0], low or 0),
+                min(ranges[at][1], whole[at] if high is None else high),
+            )
+        body = does[0].blocks[0].ops
+    inside = tuple(max(0, high - low) for low, high in ranges)
+    return Masked(op, whole, inside) if inside != whole else None
+
+
+_NOT = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+_TURNED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+"""By comparison, the same one with its operands exchanged."""
+
+
+def _bounds(
+    values: Values, held: Mapping[str, Op], name: str, holds: bool = True
+) -> Iterator[tuple[str, int | None, int | None] | None]:
+    """Yield, of comparisons that must all hold, the index, the first number that it may be and the
+    one after the last; None for what is no comparison of an index with a constant."""
+    asked = held.get(name)
+    if asked is not None and asked.name == "not":
+        yield from _bounds(values, held, asked.operands[0], not holds)
+    elif asked is not None and asked.name == "and" and holds:
+        for each in asked.operands[:2]:
+            yield from _bounds(values, held, each)
+    elif asked is not None and asked.name in _NOT:
+        kind = asked.name if holds else _NOT[asked.name]
+        index, other = asked.operands[:2]
+        if values.number(other) is None:
+            index, other, kind = other, index, _TURNED[kind]
+        number = values.number(other)
+        if number is None:
+            yield None
+        elif kind in ("lt", "le"):
+            yield index, None, number + (kind == "le")
+        else:
+            yield index, number + (kind == "gt"), None
+    else:
+        yield None

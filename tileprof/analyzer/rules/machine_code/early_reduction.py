@@ -9,7 +9,8 @@ meet once and not in each of n turns: (1 - 1 / n) of it goes. Waits for global m
 instructions stay. No more goes than the kernel's work leaves (`reach`): where memory is at its
 roof, exchanges run beside it. Where results of products lie the other way round, that is the cause
 (`turned_results`). Each thread then keeps as many partial sums as it adds up elements in
-a turn, which takes registers.
+a turn, which takes registers: where fewer blocks fit on a multiprocessor with these, what comes
+back is not known, and no gain is stated.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import launch_of
+from tileprof.analyzer.kernel.next_step import blocks_with
 from tileprof.analyzer.kernel.queues import behind, passes_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.early_sums import EarlySums, early_sums
@@ -63,6 +66,11 @@ def find(case: KernelCase) -> Iterator[Draft]:
     )
     cause = Cause(title, case.at(hot), (Evidence("static", text),), _AUTHOR, _COMPILER)
     seen = sampled(code, taken, "are at these exchanges and barriers, or wait for them")
+    launch = launch_of(case)
+    if launch is not None and blocks_with(case, launch, found.apart) < launch.held:
+        kept = f"{found.apart} partial sums more in each thread leave room for fewer blocks"
+        yield cause.symptom(Evidence("static", kept), seen)
+        return
     goes = (1 - 1 / _turns(code, found.loop)) * share
     likely, most = (left.mid, left.high) if left is not None else (1.0, 1.0)
     mid = min(goes, likely, LONGEST_SAVING)

@@ -15,13 +15,16 @@ kernel is no faster than that takes (`reach`).
 No larger tile loads less than each byte once, as where one extent is as small as the tile: where
 loops do that already, nothing goes.
 
+Rows that are found by numbers in memory (blocks of a sparse matrix, rows of an expert) come in
+tiles whose edge the numbers set, so only the other edge can grow.
+
 Where a loop copies tiles by `LDGSTS`, its other loads are numbers that threads need, not tiles;
 where it does not, tiles are no more than what it stores to shared memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
@@ -33,6 +36,7 @@ from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.kernel.launches import Launch, launch_of
 from tileprof.analyzer.machine.arithmetic import is_of_results
+from tileprof.analyzer.machine.by_number import is_found_by_number
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.issued_products import element_of, operations_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
@@ -42,7 +46,9 @@ from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.numbers import (
     FEW_PRODUCTS_EACH,
     FEW_PRODUCTS_FEWER,
+    FEW_PRODUCTS_LONG,
     FEW_PRODUCTS_SHARE,
+    FEW_PRODUCTS_SHORT,
 )
 
 _COPY, _LOAD, _STORE = "LDGSTS", "LDG", "STS"
@@ -81,17 +87,20 @@ def few_products(case: KernelCase) -> Iterator[Draft]:
     if code is None or launch is None or case.ir or not case.time:
         return
     turn = _turn(code, launch)
-    if turn is None or turn.each * FEW_PRODUCTS_FEWER > FEW_PRODUCTS_EACH:
+    if turn is None:
+        return
+    again = {later for _, later in alike(code, _COPY) if later in turn.loop}
+    aim = _aim(code, turn, again)
+    if turn.each * (1 if again else FEW_PRODUCTS_FEWER) > aim:
         return
     peak, flops = case.roofs.peaks.get(f"tensor_{turn.dtype}"), case.total("flops")
     share = code.n(turn.loop) / code.whole
     if peak is None or not flops or share < FEW_PRODUCTS_SHARE:
         return
     taken = flops / peak.value * 1e9 / case.time
-    saving = _down_to(case, code, turn, taken)
+    saving = _down_to(case, code, turn, aim, taken)
     if saving.mid <= 0:
         return
-    again = len({later for _, later in alike(code, _COPY) if later in turn.loop})
     hot = code.hottest([each.index for each in turn.loads])
     assert hot is not None
     static = (
@@ -100,7 +109,7 @@ def few_products(case: KernelCase) -> Iterator[Draft]:
         f" 128 × 128 does so {FEW_PRODUCTS_EACH} times"
     )
     if again:
-        static += f"; {again} of its {len(turn.loads)} loads are of an address loaded before"
+        static += f"; {len(again)} of its {len(turn.loads)} loads are of an address loaded before"
     measured = (
         f"tensor cores need {percent(taken, 0)} of the time for the products, as measured"
         f" ({peak.name})"
@@ -147,6 +156,22 @@ def _turn(code: KernelCode, launch: Launch) -> _Turn | None:
     return _Turn(loop, copies or loads, widths * launch.threads / size, done, size, dtype)
 
 
+def _aim(code: KernelCode, turn: _Turn, again: Collection[int]) -> float:
+    """Return how often a better loop would multiply each element that it loads.
+
+    Where rows are found by numbers in memory, who made these numbers chose the edge of the tile on
+    that side, and only the other one can grow.
+    """
+    if again:
+        widths = {each.index: width_of(each.opcode) for each in turn.loads}
+        once = sum(width for index, width in widths.items() if index not in again)
+        return min(FEW_PRODUCTS_EACH, turn.each * sum(widths.values()) / max(once, 1))
+    if any(is_found_by_number(code, each.index) for each in turn.loads):
+        short = FEW_PRODUCTS_SHORT * turn.each
+        return min(FEW_PRODUCTS_EACH, short * FEW_PRODUCTS_LONG / (short + FEW_PRODUCTS_LONG))
+    return FEW_PRODUCTS_EACH
+
+
 def _again(case: KernelCase, turn: _Turn) -> float:
     """Of the bytes that all iterations load, the part beyond each byte of the tensors once; 1 where
     their bytes are not known."""
@@ -154,7 +179,7 @@ def _again(case: KernelCase, turn: _Turn) -> float:
     return max(0.0, 1 - case.roofs.needed_bytes / asked)
 
 
-def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> Saving:
+def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, aim: float, taken: float) -> Saving:
     """To what products take that are not tuned for their shape, from a share of the time; no lower
     than what the rest of its work leaves."""
     best, likely, least = (min(1.0, taken / reached) for reached in PRODUCTS_UNTUNED)
@@ -164,7 +189,7 @@ def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> S
     high = min(1 - best, left.high, LONGEST_SAVING)
     # Loads, addresses, barriers and turns go in proportion; the rest of the distance has other
     # causes as well.
-    own = min(1 - turn.each / FEW_PRODUCTS_EACH, _again(case, turn)) * code.n(goes) / code.whole
+    own = min(1 - turn.each / aim, _again(case, turn)) * code.n(goes) / code.whole
     mid = min(mid, own)
     low = min(HALFWAY * mid, max(1 - least, HALFWAY * HALFWAY * mid))
     return Saving(max(0.0, min(low, mid)), max(0.0, mid), max(0.0, mid, high))

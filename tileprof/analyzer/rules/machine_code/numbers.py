@@ -21,6 +21,13 @@ FEW_PRODUCTS_FEWER = 1.5
 """How many times less often a loop does so that uses too little of what it loads: as for
 `SMALL_TILES_FEWER`."""
 
+FEW_PRODUCTS_SHORT = 1.5
+"""Short edge of a tile as a multiple of how often it multiplies each element: of tiles twice as
+long as they are wide."""
+
+FEW_PRODUCTS_LONG = 256
+"""Longest edge of a tile that tensor cores have (PTX ISA, `wgmma`)."""
+
 FEW_PRODUCTS_SHARE = 0.5
 """Share of the samples that such a loop has, so that it sets the kernel's time. By hand."""
 

@@ -19,6 +19,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share, launch_of, sampled_share
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.numbers.blocks import WASTED_LANES_OUTSIDE
 from tileprof.analyzer.rules.tile_program.numbers import LEFT_OUT_SURE
 from tileprof.analyzer.tiles.masked_loops import Masked, masked_loops
 from tileprof.analyzer.tiles.padding import padded_ops
@@ -30,11 +31,12 @@ _AUTHOR = (
 
 
 def left_out(case: KernelCase) -> Iterator[Draft]:
-    """Yield a finding for each loop that has elements without work; where these are outside of a
-    tensor as well, that is told elsewhere."""
+    """Yield a finding for each loop that has many elements without work; where these are outside
+    of a tensor as well, that is told elsewhere."""
     if loops := masked_loops(case.tiles):
         told = min((each.inside for each in padded_ops(case.tiles)), default=1.0)
-        yield from (_draft(case, each) for each in loops if 1 - each.part < told)
+        many = (each for each in loops if each.part >= WASTED_LANES_OUTSIDE)
+        yield from (_draft(case, each) for each in many if 1 - each.part < told)
 
 
 def _draft(case: KernelCase, loop: Masked) -> Draft:

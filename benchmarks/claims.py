@@ -1,0 +1,181 @@
+"""Whether suggestions for kernels without a planted defect are right: kernels beside hand repairs.
+
+    python -m benchmarks.claims [--only RE] [--seconds 120] [-o FILE]
+
+In: `CLAIMS`, suggestions for clean kernels of generated splits that have no measured truth.  Out:
+JSON with a row for each: the largest difference of both results from a float64 reference, and the
+ratio of times, the kernel's by its repair's, over interleaved pairs.  A ratio above 1 is what the
+suggestion is worth; at 1 the suggestion is false.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# `benchmarks/plant.py` is the runner; the package of the same name goes first.
+sys.path.append(str(Path(__file__).parent))
+FAMILIES: dict[str, Any] = importlib.import_module("plant.generated.families").FAMILIES
+__all__ = ["CLAIMS", "FAST_LOGARITHM", "Claim", "main"]
+
+FAST_LOGARITHM = "libdevice.fast_logf"
+"""Triton's name of the approximate logarithm, which its interpreter does not have."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A suggestion for a kernel as it is, and a repair by hand that takes it."""
+
+    family: str
+    rule: str
+    repair: str
+    """What the repair does, in a few words."""
+    edits: tuple[tuple[str, str], ...]
+    """Texts that stand once in the kernel's source, and what takes their place."""
+
+    @property
+    def name(self) -> str:
+        """Name of the row."""
+        return f"{self.family}/{self.rule}/{self.repair}"
+
+    def repaired(self) -> str:
+        """Return the source with the repair.
+
+        Raises:
+            ValueError: a text does not stand in it once.
+        """
+        text = FAMILIES[self.family].text
+        for before, after in self.edits:
+            if text.count(before) != 1:
+                raise ValueError(f"{self.name}: `{before}` stands {text.count(before)} times")
+            text = text.replace(before, after)
+        return text
+
+
+_STAGED = (
+    ("    rows, columns = 4, 256\n",
+     "    rows, columns = 4, 256\n    held_columns = columns + 8\n"),
+    ("        for i, j in T.Parallel(rows, columns):\n",
+     "        held = T.alloc_shared((rows + 2, held_columns), T.float32)\n"
+     "        T.copy(X[by * rows, bx * columns], held)\n"
+     "        for i, j in T.Parallel(rows, columns):\n"),
+    ("a, b, c = X[y + line, x], X[y + line, x + 1], X[y + line, x + 2]",
+     "a, b, c = held[i + line, j], held[i + line, j + 1], held[i + line, j + 2]"),
+)  # fmt: skip
+_SELECTED = (
+    ("    order = tl.sort(tl.abs(x))\n    most = tl.sum(tl.where(at == block - N // 8, order, 0.0),"
+     " 0)\n",
+     "    bits = tl.abs(x).to(tl.int32, bitcast=True)\n"
+     "    found = tl.full((), 0, dtype=tl.int32)\n"
+     "    for bit in tl.static_range(31):\n"
+     "        tried = found | (1 << (30 - bit))\n"
+     "        enough = tl.sum((bits >= tried).to(tl.int32), 0) >= N // 8\n"
+     "        found = tl.where(enough, tried, found)\n"
+     "    most = found.to(tl.float32, bitcast=True)\n"),
+)  # fmt: skip
+_TILES_OF_SUMS = (
+    ("    total = tl.zeros((rows,), dtype=tl.float32)\n",
+     "    total = tl.zeros((rows, columns), dtype=tl.float32)\n"),
+    ("    weights = tl.zeros((rows,), dtype=tl.float32)\n",
+     "    weights = tl.zeros((rows, columns), dtype=tl.float32)\n"),
+    ("total += tl.sum(weight * value[None, :], 1)", "total += weight * value[None, :]"),
+    ("weights += tl.sum(weight, 1)", "weights += weight"),
+    ("made = total / weights", "made = tl.sum(total, 1) / tl.sum(weights, 1)"),
+)  # fmt: skip
+_AHEAD = (
+    ("    for e in range(0, kept):\n        place = tl.load(place_ptr + row * kept + e)\n",
+     "    place = tl.load(place_ptr + row * kept)\n"
+     "    for e in range(0, kept):\n"
+     "        after = tl.load(place_ptr + row * kept + tl.minimum(e + 1, kept - 1))\n"),
+    ("        sums = tl.dot(a, b, sums)\n",
+     "        sums = tl.dot(a, b, sums)\n        place = after\n"),
+)  # fmt: skip
+CLAIMS = (
+    Claim("tile-black_scholes", "slow-math", "root by its reciprocal",
+          (("T.sqrt(Years[at])", "(Years[at] * T.rsqrt(Years[at]))"),)),
+    Claim("triton-noisy_top", "slow-math", "outer logarithm approximate",
+          (("import triton.language as tl\n",
+            "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
+           ("-tl.log(-tl.log(chance))", f"-{FAST_LOGARITHM}(-tl.log(chance))"))),
+    Claim("tile-median_filter", "narrow-access", "rows in shared memory", _STAGED),
+    Claim("triton-peak_filter", "narrow-access", "an element a thread",
+          (("rows, columns = 8, 128", "rows, columns = 1, 128"),)),
+    Claim("triton-clip_rows", "bank-conflict", "selection in place of a sort", _SELECTED),
+    Claim("triton-clip_rows", "bank-conflict", "one warp",
+          (("block, num_warps=4)", "block, num_warps=1)"),)),
+    Claim("triton-kernel_regression", "early-reduction", "tiles of sums", _TILES_OF_SUMS),
+    Claim("triton-bsr_product", "redundant-traffic", "twice as many columns",
+          (("    columns = 128\n", "    columns = 256\n"),
+           ("columns, num_warps=4", "columns, num_warps=8"))),
+    Claim("triton-bsr_product", "pipeline-too-shallow", "numbers loaded ahead", _AHEAD),
+    Claim("triton-routed_product", "redundant-traffic", "twice as many columns",
+          (("rows, columns, depth = 64, 128, 64", "rows, columns, depth = 64, 256, 64"),
+           ("depth, num_warps=4", "depth, num_warps=8"))),
+)  # fmt: skip
+"""Suggestions of which arithmetic alone does not say whether they are true."""
+
+
+def rows(claims: Sequence[Claim], seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield a row for each claim, until the time is over; a failure is a row with `error`."""
+    end = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as scratch:
+        for at, each in enumerate(claims):
+            row: dict[str, Any] = {"claim": each.name}
+            if time.monotonic() > end:
+                yield {**row, "error": "not reached in the time given"}
+                continue
+            try:
+                row |= _measured(each, FAMILIES[each.family], Path(scratch) / str(at))
+            except Exception as error:  # one repair that fails leaves the others
+                row["error"] = f"{type(error).__name__}: {error}"[:300]
+            yield row
+
+
+def _measured(claim: Claim, family: Any, folder: Path) -> dict[str, Any]:
+    """Compare results and times of a kernel and its repair on the GPU."""
+    measure: Any = importlib.import_module("plant.measure")
+    problems: Any = importlib.import_module("plant.generated.problems")
+    work, shape = problems.problem(family), dict(family.shape)
+    inputs = problems.inputs_of(family, shape, "cuda")
+    expected = work.reference(*inputs)
+    runs, apart = {}, {}
+    for twin, text in (("defective", family.text), ("fixed", claim.repaired())):
+        module = problems.imported(family, text, folder / twin / f"{family.path.stem}.py")
+        problems.reset(work, inputs)
+        runs[twin] = partial(problems.called, family, module, inputs)
+        apart[twin] = problems.difference(runs[twin](), expected)
+    del expected
+    correct = all(each <= work.limit for each in apart.values())
+    return {"differences": apart, "correct": correct, **measure._times(runs)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write; the exit status is 1 where a row failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.claims")
+    parser.add_argument("--only", default="", help="a regular expression over names of claims")
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("-o", "--output", type=Path)
+    args = parser.parse_args(arguments)
+    measuring: Any = importlib.import_module("measuring")
+    result: dict[str, Any] = {"circumstances": measuring.circumstances(), "rows": []}
+    for row in rows([each for each in CLAIMS if re.search(args.only, each.name)], args.seconds):
+        result["rows"].append(row)
+        said = row.get("error") or f"{row['ratio']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+        print(f"{row['claim']:<60} {said}", flush=True)
+        if args.output:
+            args.output.write_text(json.dumps(result, indent=1) + "\n")
+    return int(any("error" in each for each in result["rows"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
