@@ -402,22 +402,30 @@ def _relative(path: Path, here: Path) -> Path:
 def _files_of_children(path: Path, began: float) -> list[Path]:
     """Return the files that child processes have written beside the program's since it began."""
     found = []
-    for each in path.parent.glob(f"{glob.escape(path.stem)}.pid*{glob.escape(path.suffix)}"):
+    for each in _beside(path):
         with suppress(OSError):
             if each.stat().st_mtime >= began - CLOCK_STEP_S:
                 found.append(each)
     return sorted(found)
 
 
+def _beside(path: Path) -> list[Path]:
+    """Return all files of child processes beside a profile, those of earlier runs included."""
+    return list(path.parent.glob(f"{glob.escape(path.stem)}.pid*{glob.escape(path.suffix)}"))
+
+
 def _of_children(files: list[Path], path: Path, here: Path) -> str:
-    named = [str(_relative(each, here)) for each in files[:NAMED_CHILDREN]]
-    more = len(files) - len(named)
-    listed = ", ".join(named) + (f" and {more:,} more" if more else "")
-    whose = "a child process" if len(files) == 1 else f"{len(files):,} child processes"
+    """Return how many child processes wrote files, and the command that adds all of them up.
+
+    A pattern stands for several files, unless it also matches older ones of earlier runs.
+    """
     own = _relative(path, here)
-    several = [f"{own.with_suffix('')}.pid*{own.suffix}"] if more else named
-    shown = " ".join([str(own), *several] if path.exists() else several)
-    return f"{whose} wrote {listed}; see all added up with `tileprof view {shown}`"
+    named = [str(_relative(each, here)) for each in files[:NAMED_CHILDREN]]
+    if len(files) > NAMED_CHILDREN or len(files) == len(_beside(path)) > 1:
+        named = [f"{own.with_suffix('')}.pid*{own.suffix}"]
+    whose = "a child process" if len(files) == 1 else f"{len(files):,} child processes"
+    shown = " ".join([str(own), *named] if path.exists() else named)
+    return f"{whose} recorded, too; see all added up with `tileprof view {shown}`"
 
 
 def _hottest(profile: Profile) -> str:

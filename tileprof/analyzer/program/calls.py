@@ -8,11 +8,14 @@ each other or in the body of a loop.
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
+_BODIES = ("body", "orelse", "finalbody")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load)
 
 _GO_ON = {"next", "get", "pop", "read", "recv", "sample", "send", "step"}
@@ -52,9 +55,9 @@ def twins(text: str) -> tuple[Twins, ...]:
 def carried(text: str) -> tuple[Carried, ...]:
     """Return such calls of all `for` loops in functions, none where it is no Python."""
     found = list[Carried]()
-    for function in _walk(text):
+    for function in _walk(parsed(text)):
         if isinstance(function, ast.FunctionDef):
-            for loop in ast.walk(function):
+            for loop in _walk(function):
                 if isinstance(loop, ast.For):
                     found += _carried(loop)
     return tuple(dict.fromkeys(found))
@@ -69,18 +72,47 @@ def parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _walk(text: str) -> Iterator[ast.AST]:
-    tree = parsed(text)
-    return iter(()) if tree is None else ast.walk(tree)
+def _walk(top: ast.AST | None) -> Iterator[ast.AST]:
+    """Yield a node and all statements below it, in the order of `ast.walk` without expressions,
+    which are nine tenths of a tree."""
+    left = deque([] if top is None else [top])
+    while left:
+        node = left.popleft()
+        yield node
+        for name in (*_BODIES, "handlers", "cases"):
+            below = getattr(node, name, None)
+            if isinstance(below, list):
+                left.extend(below)
 
 
 def bodies(text: str) -> Iterator[list[ast.stmt]]:
     """Yield each list of statements of a file, as the body of a loop or a function."""
-    for node in _walk(text):
-        for name in ("body", "orelse", "finalbody"):
+    for node in _walk(parsed(text)):
+        for name in _BODIES:
             body = getattr(node, name, None)
             if isinstance(body, list):
                 yield body
+
+
+@lru_cache(maxsize=1024)
+def calls_in_function(text: str, line: int, name: str) -> tuple[int, ...]:
+    """Return the lines on which the innermost function around a line, or the module, calls
+    `name`. Functions inside that one do not count; the result is empty where it is no Python."""
+    function: ast.AST | None = parsed(text)
+    if function is None:
+        return ()
+    for each in ast.walk(function):
+        if isinstance(each, _FUNCTIONS) and each.lineno <= line <= (each.end_lineno or 0):
+            function = each  # breadth first: the last one found is the innermost
+    found, left = list[int](), list(ast.iter_child_nodes(function))
+    while left:
+        node = left.pop()
+        if isinstance(node, _FUNCTIONS):
+            continue
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
+            found.append(node.lineno)
+        left += ast.iter_child_nodes(node)
+    return tuple(sorted(found))
 
 
 def _twins(body: list[ast.stmt]) -> Iterator[Twins]:

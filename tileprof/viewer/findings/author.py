@@ -141,7 +141,7 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
     parts = ", ".join(
         f"{name} {100 * time / whole:.0f} %{without * (name == 'forward')}"
         for name, time in named
-        if time
+        if time >= _LEAST_PHASE * whole
     )
     where = f"{short_place(steps.location)}, {steps.count:,} steps"
     whose = "" if steps.of == "host" else " of the devices' time"
@@ -176,7 +176,7 @@ _LEAST_UNTRAINED = 0.05
 """Least share of a step in forward passes without a backward pass that is named."""
 _LEAST_PHASE = 0.005
 """Least share of the host's time of a phase that is named."""
-_AT = ("generation", "loading", "evaluation")
+_AT = ("generation", "loading", "evaluation", "inference")
 """Phases that are named with the line that has most of them."""
 
 
