@@ -243,6 +243,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     _set_environment(args)
     if args.paused:
         session.hold()
+    used = _used()
     with _under_control(session, args), _pruning(args):
         code = run_program(target, rest, session, quiet=args.quiet)
     if session.held:
@@ -267,6 +268,9 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         steps = session.of_steps
         whole = steps if steps is not None and len(steps) else profile
         _summarize(whole, session.path, here, began)
+        said = of_unrecorded(*(after - before for after, before in zip(_used(), used, strict=True)))
+        if said and not _files_of_children(session.path, began):
+            terminal.complain(said)
     return code
 
 
@@ -393,6 +397,27 @@ def _summarize(profile: Profile, path: Path, here: Path, began: float) -> None:
     terminal.complain(f"wrote {shown}; see it again with `tileprof view {shown}`")
     if children := _files_of_children(path, began):
         terminal.complain(_of_children(children, path, here))
+
+
+def _used() -> tuple[float, float]:
+    """Return the processor time of this process and of its children that have ended, in s."""
+    used = os.times()
+    return used.user + used.system, used.children_user + used.children_system
+
+
+def of_unrecorded(own_s: float, children_s: float) -> str:
+    """Return a sentence where children that recorded nothing did most of a program's work.
+
+    Takes processor times of this process and of all its children that have ended, in s. Programs
+    that others start, such as the workers of a launcher, are not followed.
+    """
+    if children_s <= own_s:
+        return ""
+    return (
+        f"child processes, which were not recorded, used {children_s:,.1f} s of processor time,"
+        f" this one {own_s:,.1f} s; to record the workers of a launcher, let it start `tileprof"
+        " run`, as in `torchrun --nproc-per-node 2 -m tileprof run SCRIPT`"
+    )
 
 
 def _relative(path: Path, here: Path) -> Path:
