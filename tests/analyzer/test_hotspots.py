@@ -208,3 +208,16 @@ def test_first_values_of_parameters_are_said_to_come_once(
     builder.add(op, "cpu_time", 1e9)
     builder.add(op, "count", 64)
     assert said in only(builder.snapshot(), "hotspot").author
+
+
+def test_time_of_the_backward_engine_is_no_python_code() -> None:
+    """The line only calls it; with several processes it mostly waits for their gradients."""
+    builder = TreeBuilder()
+    line = builder.child(-1, "frame", "train", Location("/home/me/a.py", 50, function="train"))
+    engine = Location("/env/lib/python3.11/site-packages/torch/autograd/graph.py", 9)
+    run = builder.child(line, "frame", "_engine_run_backward", engine)
+    builder.add(run, "cpu_time", 1e9)
+    builder.add(builder.child(line, "op", "aten::mm"), "count", 1)
+    advice = only(builder.snapshot(), "hotspot").author
+    assert "backward engine" in advice
+    assert "Python code" not in advice

@@ -15,7 +15,6 @@ from functools import lru_cache
 from itertools import combinations
 
 _BODIES = ("body", "orelse", "finalbody")
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load)
 
 _GO_ON = {"next", "get", "pop", "read", "recv", "sample", "send", "step"}
@@ -94,25 +93,34 @@ def bodies(text: str) -> Iterator[list[ast.stmt]]:
                 yield body
 
 
-@lru_cache(maxsize=1024)
-def calls_in_function(text: str, line: int, name: str) -> tuple[int, ...]:
+def calls_in_function(text: str, line: int, name: str) -> list[int]:
     """Return the lines on which the innermost function around a line, or the module, calls
-    `name`. Functions inside that one do not count; the result is empty where it is no Python."""
-    function: ast.AST | None = parsed(text)
-    if function is None:
-        return ()
-    for each in ast.walk(function):
-        if isinstance(each, _FUNCTIONS) and each.lineno <= line <= (each.end_lineno or 0):
-            function = each  # breadth first: the last one found is the innermost
-    found, left = list[int](), list(ast.iter_child_nodes(function))
-    while left:
-        node = left.pop()
-        if isinstance(node, _FUNCTIONS):
-            continue
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
-            found.append(node.lineno)
-        left += ast.iter_child_nodes(node)
-    return tuple(sorted(found))
+    `name`. Functions inside that one do not count; there are none where it is no Python."""
+    spans, calls = _spans_and_calls(text, name)
+
+    def around(at: int) -> tuple[int, int]:
+        return max((each for each in spans if each[0] <= at <= each[1]), default=(0, 0))
+
+    return [each for each in calls if around(each) == around(line)]
+
+
+@lru_cache(maxsize=64)
+def _spans_and_calls(text: str, name: str) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return first and last lines of functions, and the lines of calls of a function or method."""
+    tree = parsed(text)
+    nodes = [] if tree is None else list(ast.walk(tree))
+    spans = [
+        (each.lineno, each.end_lineno or each.lineno)
+        for each in nodes
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    calls = [
+        each.lineno
+        for each in nodes
+        if isinstance(each, ast.Call)
+        and name in (getattr(each.func, "attr", None), getattr(each.func, "id", None))
+    ]
+    return spans, calls
 
 
 def _twins(body: list[ast.stmt]) -> Iterator[Twins]:

@@ -17,6 +17,7 @@ In: the host's time of a program.  Out: `Phase` of those that took time, in this
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -63,7 +64,7 @@ def phases(host: HostTime) -> tuple[Phase, ...]:
         "training": host.in_training,
         "generation": below(profile, where(profile, _generates)),
         "loading": below(profile, where(profile, _is_loading)),
-        "evaluation": forward & below(profile, where(profile, _Evaluates(profile))),
+        "evaluation": forward & _evaluations(profile, forward),
         "inference": forward,
         "set-up": where(profile, lambda symbol: symbol.phase.startswith(SETUP)),
     }
@@ -98,23 +99,32 @@ def _generates(symbol: Symbol) -> bool:
     return symbol.kind == "frame" and name == "generate"
 
 
-class _Evaluates:
-    """Tells whether a symbol is a place of the user's program that evaluates a model."""
+def _evaluations(profile: Profile, forward: Mask) -> Mask:
+    """Return what is below places of the user's program that evaluate models.
 
-    def __init__(self, profile: Profile) -> None:
-        self._sources = profile.tables.sources
+    Only places that lead to such `forward` passes are judged: programs have many others.
+    """
+    above = (inclusive(profile, forward.astype(np.float64)) > 0) & ~forward
+    sources = profile.tables.sources
+    found = [
+        number
+        for number in set(profile.symbol[above].tolist())
+        if _evaluates(profile.symbols[number], sources)
+    ]
+    return below(profile, above & np.isin(profile.symbol, found))
 
-    def __call__(self, symbol: Symbol) -> bool:
-        """Judge a scope by its name, and a line by its function's name and the text before it."""
-        place = symbol.location
-        if symbol.kind == "scope":
-            return bool(_EVALUATION.search(symbol.name))
-        if symbol.kind != "frame" or place is None or is_installed(place.file):
-            return False
-        if _EVALUATION.search(symbol.name.rpartition(".")[2]):
-            return True
-        calls = calls_in_function(self._sources.get(place.file, ""), place.line, "eval")
-        return any(line <= place.line for line in calls)
+
+def _evaluates(symbol: Symbol, sources: Mapping[str, str]) -> bool:
+    """Judge a scope by its name, and a line by its function's name and the text before it."""
+    place = symbol.location
+    if symbol.kind == "scope":
+        return bool(_EVALUATION.search(symbol.name))
+    if symbol.kind != "frame" or place is None or is_installed(place.file):
+        return False
+    if _EVALUATION.search(symbol.name.rpartition(".")[2]):
+        return True
+    calls = calls_in_function(sources.get(place.file, ""), place.line, "eval")
+    return any(line <= place.line for line in calls)
 
 
 def _is_loading(symbol: Symbol) -> bool:

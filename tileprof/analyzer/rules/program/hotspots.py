@@ -28,6 +28,7 @@ from tileprof.analyzer.numbers.reports import NOISE
 from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive
 from tileprof.analyzer.program.threads import WAITS_FOR_THREADS
+from tileprof.analyzer.program.training_steps import is_engine
 from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
@@ -68,6 +69,11 @@ _SETS = re.compile(r"::(uniform|normal|zero|fill|erfinv)_$")
 _ADVICE_FOR_PARAMETERS = (
     "This gives a model's parameters their first values, once. Where a checkpoint replaces them,"
     ' make the model under torch.device("meta") and load with assign=True; else leave it.'
+)
+_ADVICE_FOR_ENGINE = (
+    "PyTorch's backward engine takes this time between its operations: it passes on from one small"
+    " operation to the next, or waits in hooks, as DistributedDataParallel has them to exchange"
+    " gradients with other processes."
 )
 _ADVICE_FOR_CONVOLUTIONS = (
     " For convolutions, the memory format channels_last may be faster:"
@@ -299,6 +305,9 @@ def _advice(tree: Contexts, each: _Hot, time: Column) -> str:
     if each.kind == "line":
         if waits := _waits(tree, each, time):
             return waits
+        engine = tree.below(tree.where(is_engine)) & ~tree.below(tree.kind("op"))
+        if float(time[each.inside & engine].sum()) >= HOTSPOTS_WAITS * each.time:
+            return _ADVICE_FOR_ENGINE
         return _ADVICE["line"] if bool((tree.ops >= 0).any()) else _ADVICE_WITHOUT_OPERATIONS
     if each.kind == "op" and _SETS.search(each.name):
         makes = tree.below(tree.where(_makes_objects))
