@@ -57,7 +57,8 @@ class Threads:
     def pooled(self) -> bool:
         """Whether threads of one identity after the other count as one in what is measured by
         identity: the system gives that of a thread that has ended to a new one."""
-        idents = [ident for ident, _ in self._names]
+        # A thread that ended before its name was read is named after its identity.
+        idents = [ident for ident, name in self._names if name != f"thread {ident:#x}"]
         return len(set(idents)) < len(idents)
 
     def in_part(self, part: Mask) -> tuple[float, int]:

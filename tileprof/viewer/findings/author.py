@@ -106,7 +106,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         yield from paper.sentence("The profile is empty: nothing was recorded.", "33")
         return
     if not program.kernels:
-        counted = f" {count_text(findings)}." if findings else ""
+        counted = f" {count_text(findings)}." if findings else _NOTHING * (program.host.total > 0)
         yield from paper.sentence(_without_kernels(program.host) + counted)
         yield from _training(program, paper)
         yield from _phases(program, paper)
@@ -168,6 +168,7 @@ def _phases(program: Program, paper: Paper) -> Iterator[str]:
         )
 
 
+_NOTHING = " No line or operation stands out."
 _LITTLE = 0.1
 """Share of a run's time below which it is said that kernels took only so much."""
 _NEARLY_ALL_IMPORTS = 0.9
