@@ -11,9 +11,10 @@ from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
 from tests.forked_programs import tileprof
 from tileprof.analyzer import analyze
+from tileprof.analyzer.program import calls
 from tileprof.analyzer.program.calls import carried, twins
 from tileprof.errors import Location
-from tileprof.profile import Profile, TreeBuilder, load
+from tileprof.profile import Profile, Tables, TreeBuilder, load
 
 LIBRARY = "/env/lib/python3.11/site-packages/"
 TWICE = """\
@@ -156,6 +157,44 @@ def test_a_recurrence_written_out(tmp_path: Path) -> None:
     gain = finding.program_gain
     assert gain is not None
     assert gain.low == 1 < gain.mid <= gain.high
+
+
+def test_training_steps_that_return_parameters_are_no_recurrence() -> None:
+    """The loop carries parameters on, not a state: there is no sequence to give to one call."""
+    text = "def train(w):\n    for _ in range(n):\n        w = step(w)\n"
+    for gradients in (False, True):
+        builder = TreeBuilder()
+        for line, count in ((1, 2), (3, 500)):
+            at = Location("/home/me/a.py", line, function="train")
+            frame = builder.child(-1, "frame", "train", at)
+            op = builder.child(frame, "op", "aten::tanh")
+            builder.add(op, "count", count)
+            builder.add(op, "cpu_time", 1e6 * count)
+        if gradients:
+            engine = Location(f"{LIBRARY}torch/autograd/graph.py", 9, function="_engine")
+            backward = builder.child(frame, "frame", "_engine_run_backward", engine)
+            builder.add(backward, "cpu_time", 1e6)
+        told = found(builder.snapshot(Tables(sources={"/home/me/a.py": text})), "recurrence")
+        assert len(told) == 1 - gradients
+
+
+def test_only_texts_that_lead_to_operations_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that imports a large library has the texts of hundreds of files."""
+    builder, texts = TreeBuilder(), dict[str, str]()
+    for number in range(3):
+        file = f"/home/me/m{number}.py"
+        texts[file] = f"def f(x):\n    for i in range({number}):\n        x = g(x)\n"
+        line = builder.child(-1, "frame", "f", Location(file, 3, function="f"))
+        builder.add(line, "cpu_time", 1e6)
+    builder.add(builder.child(line, "op", "aten::mm"), "count", 1)
+    parsed_texts = list[str]()
+
+    def note(text: str) -> None:
+        parsed_texts.append(text)
+
+    monkeypatch.setattr(calls, "parsed", note)
+    analyze(builder.snapshot(Tables(sources=texts)))
+    assert set(parsed_texts) == {texts["/home/me/m2.py"]}
 
 
 def test_layers_in_a_loop_and_few_turns(tmp_path: Path) -> None:

@@ -30,10 +30,13 @@ THREADING = "/usr/lib/python3.12/threading.py"
 Times = dict[str, dict[str, float]]
 
 
-def made(lines: Times, processor: dict[str, float] | None = None) -> Profile:
+def made(
+    lines: Times, processor: dict[str, float] | None = None, identities: int = 1_000
+) -> Profile:
     """A program with the seconds of each thread at each line; `join` waits in a library.
 
-    Processor times are those of threads by name, or of all `OTHERS` together.
+    Processor times are those of threads by name, or of all `OTHERS` together. After so many
+    `identities` the system gives the first ones again.
     """
     builder, tracks = TreeBuilder(), dict[str, int]()
     rows = list[tuple[int, int, int, int]]()
@@ -47,7 +50,7 @@ def made(lines: Times, processor: dict[str, float] | None = None) -> Profile:
             track = tracks.setdefault(thread, len(tracks))
             rows.append((node, track, 1, round(seconds * SECOND)))
     table = np.array(rows, np.int64).T
-    named = [Track("thread", name, number) for name, number in tracks.items()]
+    named = [Track("thread", name, number % identities) for name, number in tracks.items()]
     used = {
         OTHERS if name == OTHERS[1] else (tracks[name], name): round(each * SECOND)
         for name, each in (processor or {}).items()
@@ -67,6 +70,13 @@ SLEEPERS: Times = {
     "join": {"main": 0.5},
     "sleep": {f"t{number}": 1.5 for number in range(200)},
 }
+
+
+def test_threads_that_may_be_pooled_are_counted_at_least() -> None:
+    """Operations are measured by the thread's identity, which the next short thread has again."""
+    lines: Times = {"work": {"main": 0.1}, "serve": {f"t{number}": 0.5 for number in range(40)}}
+    for identities, where in ((1_000, "in 40 threads"), (8, "in 40 or more threads")):
+        assert where in finding_at(made(lines, identities=identities), "serve").title
 
 
 def test_threads_that_sleep_beside_one_that_works_gain_no_more_than_it_leaves() -> None:

@@ -188,3 +188,36 @@ def test_a_loader_without_workers_is_another_rules() -> None:
     step.op(step.top, "aten::mm", cpu_time=6 * MS)
     assert len(found(step.profile(), "loader")) == 1
     assert [each.title[:8] for each in found(step.profile(), "hotspot")] == ["aten::mm"]
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "said"),
+    [
+        ("Net.__init__", "aten::uniform_", "first values"),
+        ("Net.__init__", "aten::mm", "Start with this operation"),
+        ("train", "aten::uniform_", "Start with this operation"),
+    ],
+)
+def test_first_values_of_parameters_are_said_to_come_once(
+    function: str, name: str, said: str
+) -> None:
+    """Another dtype or a GPU is no advice for them."""
+    builder = TreeBuilder()
+    at = Location("/home/me/net.py", 3, function=function)
+    op = builder.child(builder.child(-1, "frame", function, at), "op", name)
+    builder.add(op, "cpu_time", 1e9)
+    builder.add(op, "count", 64)
+    assert said in only(builder.snapshot(), "hotspot").author
+
+
+def test_time_of_the_backward_engine_is_no_python_code() -> None:
+    """The line only calls it; with several processes it mostly waits for their gradients."""
+    builder = TreeBuilder()
+    line = builder.child(-1, "frame", "train", Location("/home/me/a.py", 50, function="train"))
+    engine = Location("/env/lib/python3.11/site-packages/torch/autograd/graph.py", 9)
+    run = builder.child(line, "frame", "_engine_run_backward", engine)
+    builder.add(run, "cpu_time", 1e9)
+    builder.add(builder.child(line, "op", "aten::mm"), "count", 1)
+    advice = only(builder.snapshot(), "hotspot").author
+    assert "backward engine" in advice
+    assert "Python code" not in advice

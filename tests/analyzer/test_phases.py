@@ -12,8 +12,10 @@ from tests.analyzer.steps import MS, Step
 from tests.analyzer.test_host_causes import LIBRARY, recorded
 from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
+from tileprof.analyzer.program.host import HostTime
+from tileprof.analyzer.program.phases import phases
 from tileprof.errors import Location
-from tileprof.profile import TreeBuilder
+from tileprof.profile import Tables, TreeBuilder
 from tileprof.viewer.findings import ReportOptions, render_reports
 from tileprof.viewer.html import report_data
 
@@ -140,3 +142,57 @@ def test_evidence_of_the_hosts_time_is_recorded() -> None:
         name: on for name, on, _ in report_data.header_of(analyze(with_devices.profile()))["tiers"]
     }
     assert "host" not in chips
+
+
+ROLLOUTS = """\
+def main():
+    for update in range(9):
+        for step in range(8):
+            action = agent(obs)
+        for batch in batches:
+            loss = agent(batch).sum()
+            loss.backward()
+            optimizer.step()
+        estimate(agent)
+        run_eval(agent)
+
+def estimate(agent):
+    agent.eval()
+    return agent(obs)
+
+def run_eval(agent):
+    return agent(obs)
+"""
+
+
+def test_only_forward_passes_of_evaluations_are_called_evaluation() -> None:
+    """Rollouts run the model without a backward pass, too. A function evaluates by its name, or
+    where it has called `eval()`; the place is the line that calls the model, not one in it."""
+    builder = TreeBuilder()
+
+    def line(above: int, number: int, function: str, file: str = "/home/me/ppo.py") -> int:
+        name = "<module>" if function == "" else function
+        return builder.child(above, "frame", name, Location(file, number, function=function))
+
+    def model(above: int, seconds: float) -> int:
+        forward = line(above, 0, "Agent.forward", "/home/me/agent.py")
+        builder.add(line(forward, 12, "Agent.forward", "/home/me/agent.py"), "cpu_time", seconds)
+        return forward
+
+    model(line(-1, 4, "main"), 5e9)
+    trained = model(line(-1, 6, "main"), 1e9)
+    for name, phase in (("aten::mm", ""), ("MmBackward0", "backward")):
+        op = builder.child(trained, "op", name, phase=phase)
+        builder.add(op, "cpu_time", 1e9)
+        builder.add(op, "count", 9)
+    step = builder.child(line(-1, 8, "main"), "scope", "Optimizer.step#Adam.step")
+    builder.add(step, "cpu_time", 1e9)
+    builder.add(step, "count", 9)
+    model(line(line(-1, 9, "main"), 14, "estimate"), 2e9)
+    model(line(line(-1, 10, "main"), 17, "run_eval"), 1e9)
+    profile = builder.snapshot(Tables(sources={"/home/me/ppo.py": ROLLOUTS}))
+    found = {each.name: each for each in phases(HostTime(profile))}
+    times = {name: each.time_ns / 1e9 for name, each in found.items()}
+    assert times == {"training": 4, "evaluation": 3, "inference": 5}
+    assert found["evaluation"].location == Location("/home/me/ppo.py", 14, function="estimate")
+    assert found["inference"].location == Location("/home/me/ppo.py", 4, function="main")

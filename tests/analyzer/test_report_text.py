@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.analyzer.made import Made, program, stored
+from tests.analyzer.made import Made, only, program, stored
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
 from tests.analyzer.test_fusion import activation
+from tests.analyzer.test_spills import HOT, WAITS
 from tileprof.analyzer import Place, Report, analyze
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.analyzer.unexplained import FAR, UNKNOWN
-from tileprof.errors import UsageError
-from tileprof.profile import Tables, TreeBuilder
+from tileprof.errors import Location, UsageError
+from tileprof.profile import Tables, TreeBuilder, merge
 from tileprof.viewer.findings import ReportOptions, Voice, render_reports
 from tileprof.viewer.text import width_of
 
@@ -160,6 +161,8 @@ def test_long_names_give_way() -> None:
     assert "where    elementwise_kernel<4, Fill<float>, char*>, copy A" in text
     deep = replace(ALL[1], place=Place(path=tuple("abcdef")))
     assert "where    … → c → d → e → f\n" in text_of(report_with(deep))
+    called = replace(ALL[1], place=Place(path=("f", "b: Conv2d", *(f"aten::{n}" for n in "xyz"))))
+    assert "where    f → b: Conv2d → aten::x → aten::z\n" in text_of(report_with(called))
     assert "where    the program\n" in text_of(report_with(replace(deep, place=Place())))
 
 
@@ -203,3 +206,18 @@ def test_a_report_says_which_part_of_a_run_kernels_on_a_cpu_took(
     profile = program(Made(time=60e6, device=device))
     profile = replace(profile, tables=replace(profile.tables, provenance={"duration": ran}))
     assert said in render_reports({"a": analyze(profile)}, ReportOptions(), width=120)
+
+
+@pytest.mark.parametrize(("device", "least", "most"), [("cpu", 1, 1.01), ("cuda:0", 1.5, 2)])
+def test_gains_of_kernels_on_a_cpu_are_of_the_hosts_time_too(
+    device: str, least: float, most: float
+) -> None:
+    """A kernel of 1 ms beside 99 ms of the host's other work gains the program next to nothing."""
+    profile = program(Made(code=HOT, blames=WAITS, device=device))
+    work = TreeBuilder()
+    work.add(
+        work.child(-1, "frame", "work", Location("a.py", 1, function="work")), "cpu_time", 99e6
+    )
+    gain = only(merge([profile, work.snapshot()]), "spill-hot").program_gain
+    assert gain is not None
+    assert least <= gain.mid <= most

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tileprof.cli.run import of_unrecorded
 from tileprof.profile import Profile, load
 
 KERNEL = """
@@ -575,7 +576,18 @@ def test_files_of_children_are_counted_and_named(cli: Any, folder: Path, write: 
     os.utime(folder / "prog.pid1.tprof", (0, 0))
     found = cli("run", "--context", "scopes", "prog.py")
     files = sorted(f"prog.pid{pid}.tprof" for pid in found.out.split())
-    names = f"2 child processes wrote {', '.join(files)}; see all added up with "
-    shown = " ".join(found.err.split())
-    assert f"tileprof: {names}`tileprof view prog.tprof {' '.join(files)}`" in shown
+    view = "tileprof: 2 child processes recorded, too; see all added up with `tileprof view prog"
+    assert f"{view}.tprof {' '.join(files)}`" in " ".join(found.err.split())
     assert "3 profiles, added up." in cli("view", "prog.tprof", *files).out
+    for each in folder.glob("prog.pid*"):
+        each.unlink()
+    again = cli("run", "--context", "scopes", "prog.py")
+    assert f"{view}.tprof prog.pid*.tprof`" in " ".join(again.err.split())
+
+
+def test_children_that_do_the_work_and_are_not_recorded_are_reported() -> None:
+    """A launcher of training workers only waits; its profile says nothing of them."""
+    assert of_unrecorded(8.0, 0.0) == of_unrecorded(8.0, 7.9) == ""
+    said = of_unrecorded(8.0, 31.5)
+    assert "were not recorded, used 31.5 s of processor time, this one 8.0 s" in said
+    assert "-m tileprof run SCRIPT" in said

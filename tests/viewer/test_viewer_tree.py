@@ -15,6 +15,7 @@ from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import Location, UsageError
 from tileprof.profile import STANDARD, Metric, Profile, Symbol, Tables, TreeBuilder, build
+from tileprof.profile.thread_times import PROCESSOR_WAIT
 from tileprof.profile.units import format_value
 from tileprof.profiler.tree.metrics import BLOCK_TIME, MARK_TIME, MARKS
 from tileprof.viewer import ViewOptions, export, render, render_view
@@ -330,6 +331,17 @@ def test_threads_at_a_time_are_said_rather_than_a_percentage_above_all(
     tables = Tables(provenance={"duration": "6.000 s"})
     profile = profile_of(node("frame", "main", "m.py:1", cpu_time=cpu_time), tables=tables)
     assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
+
+
+@pytest.mark.parametrize(("waited", "said"), [("5.000 s", True), ("0.500 s", False), ("", False)])
+def test_a_long_wait_for_processors_is_said(waited: str, said: bool) -> None:
+    """All times are longer then, whatever the program does."""
+    facts = {"duration": "6.000 s", PROCESSOR_WAIT: waited}
+    profile = profile_of(
+        node("frame", "f", "m.py:1", cpu_time=6e9), tables=Tables(provenance=facts)
+    )
+    shown = render_view(profile, ViewOptions(), width=100)
+    assert ("the main thread waited 5.00 s of 6.00 s for one" in shown) == said
 
 
 def test_a_filter_that_leaves_nothing_is_said() -> None:

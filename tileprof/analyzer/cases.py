@@ -358,6 +358,18 @@ class Program(ProgramFacts):
         were timed, which work while the host goes on."""
         return phases(self.host) if self.only_host else ()
 
+    @cached_property
+    def share_of_devices(self) -> float:
+        """Part of the program's time that its devices take, 0 to 1.
+
+        It is 1 where GPUs were timed, which work while the host goes on. Kernels of the CPU run in
+        the host's threads, beside the host's own work.
+        """
+        if {each.device for each in self.kernels} != {"cpu"}:
+            return 1.0
+        whole = self.step_time + self.host.threads.wall
+        return self.step_time / whole if whole else 1.0
+
     @property
     def only_host(self) -> bool:
         """Whether all that is known is the host's time: nothing ran on a device."""

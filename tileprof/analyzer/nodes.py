@@ -180,6 +180,17 @@ class Nodes:
         return self.nearest(self.kind("scope"))
 
     @cached_property
+    def texts(self) -> dict[str, str]:
+        """Texts of the files whose lines lead to operations, keyed by file; the other files, such
+        as those that were only imported, are many times as many."""
+        leads = masks.inclusive(self.profile, self.kind("op").astype(np.float64)) > 0
+        nodes = np.flatnonzero(leads & self.kind("frame")).tolist()
+        places = (self.profile.locations[node] for node in nodes)
+        files = dict.fromkeys(place.file for place in places if place is not None)
+        held = self.profile.tables.sources
+        return {file: held[file] for file in files if file in held}
+
+    @cached_property
     def ops(self) -> Ids:
         """By node, the innermost operation; -1 for none."""
         return self.nearest(self.kind("op"))

@@ -241,7 +241,8 @@ def _of_kernel(
     if seen and gain.mid >= least and most >= REPORT_LEAST_OF_PROGRAM:
         told = capped(stretched(widened(gain), draft.evidence), most_gain)
         exposed = tree.exposed(case.nodes, _of_work(case, told) * tree.steps.time)
-        in_program = _exposed(of_program(told, case.of_steps), exposed)
+        part = case.of_steps * case.program.share_of_devices
+        in_program = _exposed(of_program(told, part), exposed)
         yield _finding(rule, draft, told, in_program)
 
 
@@ -302,6 +303,7 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         slack = Evidence("activities", f"of their time, {percent(1 - exposed, 0)} {_SLACK}")
         draft = replace(draft, evidence=(*draft.evidence, slack))
     gain = capped(gain_of(_without_slack(saving, exposed)), draft.most)
+    gain = of_program(gain, tree.program.share_of_devices)
     if gain.mid >= NOISE:
         found = _finding(rule, draft, None, gain, only_host)
     else:

@@ -243,6 +243,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     _set_environment(args)
     if args.paused:
         session.hold()
+    used = _used()
     with _under_control(session, args), _pruning(args):
         code = run_program(target, rest, session, quiet=args.quiet)
     if session.held:
@@ -267,6 +268,9 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         steps = session.of_steps
         whole = steps if steps is not None and len(steps) else profile
         _summarize(whole, session.path, here, began)
+        said = of_unrecorded(*(after - before for after, before in zip(_used(), used, strict=True)))
+        if said and not _files_of_children(session.path, began):
+            terminal.complain(said)
     return code
 
 
@@ -395,6 +399,27 @@ def _summarize(profile: Profile, path: Path, here: Path, began: float) -> None:
         terminal.complain(_of_children(children, path, here))
 
 
+def _used() -> tuple[float, float]:
+    """Return the processor time of this process and of its children that have ended, in s."""
+    used = os.times()
+    return used.user + used.system, used.children_user + used.children_system
+
+
+def of_unrecorded(own_s: float, children_s: float) -> str:
+    """Return a sentence where children that recorded nothing did most of a program's work.
+
+    Takes processor times of this process and of all its children that have ended, in s. Programs
+    that others start, such as the workers of a launcher, are not followed.
+    """
+    if children_s <= own_s:
+        return ""
+    return (
+        f"child processes, which were not recorded, used {children_s:,.1f} s of processor time,"
+        f" this one {own_s:,.1f} s; to record the workers of a launcher, let it start `tileprof"
+        " run`, as in `torchrun --nproc-per-node 2 -m tileprof run SCRIPT`"
+    )
+
+
 def _relative(path: Path, here: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -402,22 +427,30 @@ def _relative(path: Path, here: Path) -> Path:
 def _files_of_children(path: Path, began: float) -> list[Path]:
     """Return the files that child processes have written beside the program's since it began."""
     found = []
-    for each in path.parent.glob(f"{glob.escape(path.stem)}.pid*{glob.escape(path.suffix)}"):
+    for each in _beside(path):
         with suppress(OSError):
             if each.stat().st_mtime >= began - CLOCK_STEP_S:
                 found.append(each)
     return sorted(found)
 
 
+def _beside(path: Path) -> list[Path]:
+    """Return all files of child processes beside a profile, those of earlier runs included."""
+    return list(path.parent.glob(f"{glob.escape(path.stem)}.pid*{glob.escape(path.suffix)}"))
+
+
 def _of_children(files: list[Path], path: Path, here: Path) -> str:
-    named = [str(_relative(each, here)) for each in files[:NAMED_CHILDREN]]
-    more = len(files) - len(named)
-    listed = ", ".join(named) + (f" and {more:,} more" if more else "")
-    whose = "a child process" if len(files) == 1 else f"{len(files):,} child processes"
+    """Return how many child processes wrote files, and the command that adds all of them up.
+
+    A pattern stands for several files, unless it also matches older ones of earlier runs.
+    """
     own = _relative(path, here)
-    several = [f"{own.with_suffix('')}.pid*{own.suffix}"] if more else named
-    shown = " ".join([str(own), *several] if path.exists() else several)
-    return f"{whose} wrote {listed}; see all added up with `tileprof view {shown}`"
+    named = [str(_relative(each, here)) for each in files[:NAMED_CHILDREN]]
+    if len(files) > NAMED_CHILDREN or len(files) == len(_beside(path)) > 1:
+        named = [f"{own.with_suffix('')}.pid*{own.suffix}"]
+    whose = "a child process" if len(files) == 1 else f"{len(files):,} child processes"
+    shown = " ".join([str(own), *named] if path.exists() else named)
+    return f"{whose} recorded, too; see all added up with `tileprof view {shown}`"
 
 
 def _hottest(profile: Profile) -> str:

@@ -15,6 +15,10 @@ _MOST = 16
 OTHERS = (0, "other threads")
 """Identity and name of the entry for all threads after the first ones."""
 
+PROCESSOR_WAIT = "main thread waited for a processor"
+"""Key of the provenance with the time in which the main thread was ready to run and had no
+processor, as `1.500 s`."""
+
 Thread = tuple[int, str]
 """Identity and name, as tracks of a profile have them."""
 

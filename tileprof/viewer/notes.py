@@ -15,6 +15,7 @@ from tileprof.profile import DEVICE_WORK, SETUP, Profile, step_times
 from tileprof.profile.imports import imports
 from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.profile.shares import SAMPLES, Share, shares_of
+from tileprof.profile.thread_times import PROCESSOR_WAIT
 from tileprof.profile.transform.xla import THREADS
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.columns import visits
@@ -151,11 +152,7 @@ def nothing_in(profile: Profile, width: int) -> str:
 
 def wall_seconds(profile: Profile) -> float:
     """Return how long the profiled program ran, in seconds of wall time; NaN where unknown."""
-    number, _, unit = profile.tables.provenance.get("duration", "").partition(" ")
-    try:
-        seconds = float(number) if unit == "s" else math.nan
-    except ValueError:
-        return math.nan
+    seconds = _seconds(profile, "duration")
     return seconds if 0 < seconds < math.inf else math.nan
 
 
@@ -273,7 +270,33 @@ def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> l
     """Return what was not recorded, or was lost, one line each; usually none."""
     known = profile.tables.provenance
     told = [text.format(known[key]) for key, text in _MISSING.items() if known.get(key)]
+    told += _wait_for_processors(profile)
     return [paint(fit(clean(line, glyphs), width, glyphs), "33", color) for line in told]
+
+
+def _wait_for_processors(profile: Profile) -> list[str]:
+    """Return a sentence where threads of this program or others made the main thread wait long."""
+    waited, ran = _seconds(profile, PROCESSOR_WAIT), wall_seconds(profile)
+    if not waited >= _LONG_WAIT * ran:
+        return []
+    waited_text, ran_text = (format_value(each * 1e9, "ns") for each in (waited, ran))
+    return [
+        f"Processors were busy: the main thread waited {waited_text} of {ran_text} for one;"
+        " times include that."
+    ]
+
+
+def _seconds(profile: Profile, key: str) -> float:
+    """Return a fact of the provenance that is a time in seconds; NaN where it is unknown."""
+    number, _, unit = profile.tables.provenance.get(key, "").partition(" ")
+    try:
+        return float(number) if unit == "s" else math.nan
+    except ValueError:
+        return math.nan
+
+
+_LONG_WAIT = 0.2
+"""Share of a run in which the main thread waited for a processor, from which views report it."""
 
 
 def steps_in(profile: Profile) -> list[str]:

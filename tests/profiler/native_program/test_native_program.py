@@ -108,7 +108,7 @@ def test_processes_that_it_starts_write_files_of_their_own(
     assert done.returncode == 3, done.stderr
     (file,) = tmp_path.glob("*.tprof")
     assert re.fullmatch(r"program\.pid\d+\.tprof", file.name)
-    assert f"a child process wrote {file.name}" in done.stderr
+    assert "a child process recorded, too" in done.stderr
     assert load(file).find("gemm", "kernel")
 
 

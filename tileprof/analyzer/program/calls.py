@@ -8,11 +8,13 @@ each other or in the body of a loop.
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
+_BODIES = ("body", "orelse", "finalbody")
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load)
 
 _GO_ON = {"next", "get", "pop", "read", "recv", "sample", "send", "step"}
@@ -52,9 +54,9 @@ def twins(text: str) -> tuple[Twins, ...]:
 def carried(text: str) -> tuple[Carried, ...]:
     """Return such calls of all `for` loops in functions, none where it is no Python."""
     found = list[Carried]()
-    for function in _walk(text):
+    for function in _walk(parsed(text)):
         if isinstance(function, ast.FunctionDef):
-            for loop in ast.walk(function):
+            for loop in _walk(function):
                 if isinstance(loop, ast.For):
                     found += _carried(loop)
     return tuple(dict.fromkeys(found))
@@ -69,18 +71,56 @@ def parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _walk(text: str) -> Iterator[ast.AST]:
-    tree = parsed(text)
-    return iter(()) if tree is None else ast.walk(tree)
+def _walk(top: ast.AST | None) -> Iterator[ast.AST]:
+    """Yield a node and all statements below it, in the order of `ast.walk` without expressions,
+    which are nine tenths of a tree."""
+    left = deque([] if top is None else [top])
+    while left:
+        node = left.popleft()
+        yield node
+        for name in (*_BODIES, "handlers", "cases"):
+            below = getattr(node, name, None)
+            if isinstance(below, list):
+                left.extend(below)
 
 
 def bodies(text: str) -> Iterator[list[ast.stmt]]:
     """Yield each list of statements of a file, as the body of a loop or a function."""
-    for node in _walk(text):
-        for name in ("body", "orelse", "finalbody"):
+    for node in _walk(parsed(text)):
+        for name in _BODIES:
             body = getattr(node, name, None)
             if isinstance(body, list):
                 yield body
+
+
+def calls_in_function(text: str, line: int, name: str) -> list[int]:
+    """Return the lines on which the innermost function around a line, or the module, calls
+    `name`. Functions inside that one do not count; there are none where it is no Python."""
+    spans, calls = _spans_and_calls(text, name)
+
+    def around(at: int) -> tuple[int, int]:
+        return max((each for each in spans if each[0] <= at <= each[1]), default=(0, 0))
+
+    return [each for each in calls if around(each) == around(line)]
+
+
+@lru_cache(maxsize=64)
+def _spans_and_calls(text: str, name: str) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return first and last lines of functions, and the lines of calls of a function or method."""
+    tree = parsed(text)
+    nodes = [] if tree is None else list(ast.walk(tree))
+    spans = [
+        (each.lineno, each.end_lineno or each.lineno)
+        for each in nodes
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    calls = [
+        each.lineno
+        for each in nodes
+        if isinstance(each, ast.Call)
+        and name in (getattr(each.func, "attr", None), getattr(each.func, "id", None))
+    ]
+    return spans, calls
 
 
 def _twins(body: list[ast.stmt]) -> Iterator[Twins]:

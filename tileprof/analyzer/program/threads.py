@@ -53,6 +53,14 @@ class Threads:
         times = np.sort(self._by_thread(self._time))
         return bool(len(times) > 1 and times[-2] > THREADS_SEVERAL * times[-1])
 
+    @cached_property
+    def pooled(self) -> bool:
+        """Whether threads of one identity after the other count as one in what is measured by
+        identity: the system gives that of a thread that has ended to a new one."""
+        # A thread that ended before its name was read is named after its identity.
+        idents = [ident for ident, name in self._names if name != f"thread {ident:#x}"]
+        return len(set(idents)) < len(idents)
+
     def in_part(self, part: Mask) -> tuple[float, int]:
         """Return the most time in ns that one thread has in a part, and how many threads are
         there for a time that counts."""

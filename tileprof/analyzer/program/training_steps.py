@@ -199,7 +199,7 @@ def _measured(
     optimizer = optimizers_work(profile)
     if not optimizer.any():
         optimizer = _updates(profile, body)
-    backwards = below(profile, backward(profile) | where(profile, _is_engine)) & ~optimizer
+    backwards = below(profile, backward(profile) | where(profile, is_engine)) & ~optimizer
     data = below(profile, _named(profile, _LOADER)) & ~optimizer & ~backwards
     rest = ~(optimizer | backwards | data)
     masks = (data, rest, rest & untrained(profile), backwards, optimizer)
@@ -222,7 +222,7 @@ def _updates(profile: Profile, body: Mask) -> Mask:
 
     A program without an optimizer does so in place, outside of modules: `p.data.add_(p.grad)`.
     """
-    engine, lines = where(profile, _is_engine), np.zeros(len(profile), bool)
+    engine, lines = where(profile, is_engine), np.zeros(len(profile), bool)
     tops = np.flatnonzero(body).tolist()
     for top in tops:
         place = profile.locations[top]
@@ -243,7 +243,7 @@ def _subtree(profile: Profile, top: int) -> Mask:
     return below(profile, alone)
 
 
-def _is_engine(symbol: Symbol) -> bool:
+def is_engine(symbol: Symbol) -> bool:
     """Whether a frame is PyTorch's backward engine."""
     place = symbol.location
     named = symbol.kind == "frame" and "backward" in symbol.name

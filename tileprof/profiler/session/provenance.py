@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tileprof.profile.thread_times import PROCESSOR_WAIT
 from tileprof.profiler.options import Options
 
 _GIT_SECONDS = 2.0
@@ -64,6 +65,24 @@ def _command() -> str:
 def now() -> str:
     """Return the time of day, ISO 8601 with its zone."""
     return datetime.now(UTC).astimezone().isoformat(timespec="milliseconds")
+
+
+def processor_wait_ns() -> int:
+    """Return how long the main thread was ready to run and had no processor, in ns, since it began;
+    0 where the system does not count that."""
+    try:
+        with open("/proc/self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def of_processor_wait(before_ns: int) -> dict[str, str]:
+    """Return the main thread's wait for a processor since it was `before_ns`, as a fact in s."""
+    now_ns = processor_wait_ns()
+    # A forked child counts from 0 again.
+    waited = now_ns - before_ns if now_ns >= before_ns else now_ns
+    return {PROCESSOR_WAIT: f"{waited / 1e9:.3f} s"} if waited else {}
 
 
 def devices(names: Iterable[str]) -> str:

@@ -149,6 +149,7 @@ class Session:
         all_steps = not (self.options.chooses_steps or self.options.timeline)
         self._warm_up = WarmUp(self) if all_steps else None
         self._started, self._clock = provenance.now(), time.monotonic()
+        self._waited_ns = provenance.processor_wait_ns()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)
         self._written: object = None
         self._saving = new_lock()
@@ -330,6 +331,7 @@ class Session:
                 **({"ended early": self.ended} if self.ended else {}),
                 **self._said_of_setup(),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
+                **provenance.of_processor_wait(self._waited_ns),
                 **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),

@@ -106,7 +106,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         yield from paper.sentence("The profile is empty: nothing was recorded.", "33")
         return
     if not program.kernels:
-        counted = f" {count_text(findings)}." if findings else ""
+        counted = f" {count_text(findings)}." if findings else _NOTHING * (program.host.total > 0)
         yield from paper.sentence(_without_kernels(program.host) + counted)
         yield from _training(program, paper)
         yield from _phases(program, paper)
@@ -141,7 +141,7 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
     parts = ", ".join(
         f"{name} {100 * time / whole:.0f} %{without * (name == 'forward')}"
         for name, time in named
-        if time
+        if time >= _LEAST_PHASE * whole
     )
     where = f"{short_place(steps.location)}, {steps.count:,} steps"
     whose = "" if steps.of == "host" else " of the devices' time"
@@ -168,6 +168,7 @@ def _phases(program: Program, paper: Paper) -> Iterator[str]:
         )
 
 
+_NOTHING = " No line or operation stands out."
 _LITTLE = 0.1
 """Share of a run's time below which it is said that kernels took only so much."""
 _NEARLY_ALL_IMPORTS = 0.9
@@ -176,7 +177,7 @@ _LEAST_UNTRAINED = 0.05
 """Least share of a step in forward passes without a backward pass that is named."""
 _LEAST_PHASE = 0.005
 """Least share of the host's time of a phase that is named."""
-_AT = ("generation", "loading", "evaluation")
+_AT = ("generation", "loading", "evaluation", "inference")
 """Phases that are named with the line that has most of them."""
 
 

@@ -36,6 +36,8 @@ _LONGEST_NAME = 60
 """Cells of a kernel's name."""
 _MOST_NAMES = 4
 """Largest number of names shown of a path."""
+_OPERATION = "aten::"
+"""Beginning of the names of PyTorch's operations."""
 _SINGULARS = {"stop": "at its limit", "ignore": "to ignore"}
 
 
@@ -80,9 +82,15 @@ def count_text(findings: Iterable[Finding]) -> str:
 
 
 def _path(names: tuple[str, ...]) -> str:
-    """Return the end of the path, which is its most specific part."""
-    kept = names[-_MOST_NAMES:]
-    return " → ".join(("…", *kept) if len(kept) < len(names) else kept)
+    """Return the end of the path, which is its most specific part.
+
+    Of operations that only call each other the first and the last are shown.
+    """
+    ops = [name.startswith(_OPERATION) for name in names]
+    inner = [all(ops[max(at - 1, 0) : at + 2]) and 0 < at < len(ops) - 1 for at in range(len(ops))]
+    named = [name for name, left_out in zip(names, inner, strict=True) if not left_out]
+    kept = named[-_MOST_NAMES:]
+    return " → ".join(("…", *kept) if len(kept) < len(named) else kept)
 
 
 def _further(place: Place, paper: Paper, sources: SourceTexts) -> Iterator[str]:

@@ -28,6 +28,7 @@ from tileprof.analyzer.numbers.reports import NOISE
 from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive
 from tileprof.analyzer.program.threads import WAITS_FOR_THREADS
+from tileprof.analyzer.program.training_steps import is_engine
 from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
@@ -38,7 +39,7 @@ from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_WAITING,
     HOTSPOTS_WAITS,
 )
-from tileprof.profile import is_installed, optimizers_work
+from tileprof.profile import Symbol, is_installed, optimizers_work
 from tileprof.profile.node_names import OPTIMIZER_SCOPE
 
 _ADVICE = {
@@ -62,6 +63,17 @@ _ADVICE_WITHOUT_OPERATIONS = (
 _ADVICE_FOR_OPTIMIZERS = (
     "This is the optimizer's own work. Pass fused=True to torch.optim.{0}: one pass over the"
     " parameters does the whole step; `tileprof try` compares results and times."
+)
+_SETS = re.compile(r"::(uniform|normal|zero|fill|erfinv)_$")
+"""Names of operations that give parameters their first values."""
+_ADVICE_FOR_PARAMETERS = (
+    "This gives a model's parameters their first values, once. Where a checkpoint replaces them,"
+    ' make the model under torch.device("meta") and load with assign=True; else leave it.'
+)
+_ADVICE_FOR_ENGINE = (
+    "PyTorch's backward engine takes this time between its operations: it passes on from one small"
+    " operation to the next, or waits in hooks, as DistributedDataParallel has them to exchange"
+    " gradients with other processes."
 )
 _ADVICE_FOR_CONVOLUTIONS = (
     " For convolutions, the memory format channels_last may be faster:"
@@ -249,7 +261,7 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     if low != high:
         span, spent = f"{low} to {high}", f"{spent} to {duration(together)}"
     often = f", {each.count:,.0f} times" if each.count else ""
-    where = f"{count:,} threads" if count > 1 else "one thread"
+    where = f"{count:,}{' or more' * threads.pooled} threads" if count > 1 else "one thread"
     text = (
         f"{spent} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
         f" at {tree.told(each.node)}"
@@ -293,8 +305,20 @@ def _advice(tree: Contexts, each: _Hot, time: Column) -> str:
     if each.kind == "line":
         if waits := _waits(tree, each, time):
             return waits
+        engine = tree.below(tree.where(is_engine)) & ~tree.below(tree.kind("op"))
+        if float(time[each.inside & engine].sum()) >= HOTSPOTS_WAITS * each.time:
+            return _ADVICE_FOR_ENGINE
         return _ADVICE["line"] if bool((tree.ops >= 0).any()) else _ADVICE_WITHOUT_OPERATIONS
+    if each.kind == "op" and _SETS.search(each.name):
+        makes = tree.below(tree.where(_makes_objects))
+        if float(time[each.inside & makes].sum()) >= HOTSPOTS_WAITS * each.time:
+            return _ADVICE_FOR_PARAMETERS
     return _ADVICE[each.kind] + _ADVICE_FOR_CONVOLUTIONS * _is_convolution(each)
+
+
+def _makes_objects(symbol: Symbol) -> bool:
+    """Whether a frame makes an object, such as a module with its parameters."""
+    return symbol.kind == "frame" and symbol.name.endswith(".__init__")
 
 
 def _is_convolution(each: _Hot) -> bool:

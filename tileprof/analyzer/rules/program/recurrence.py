@@ -22,6 +22,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.program.calls import Carried, carried
+from tileprof.analyzer.program.training_steps import is_engine
 from tileprof.analyzer.rules.program.numbers import (
     RECURRENCE_MOST,
     RECURRENCE_SHARE,
@@ -41,7 +42,7 @@ _GRAPH = ", or capture the loop in a CUDA graph"
 def find(program: Program) -> Iterator[Draft]:
     """Each such loop."""
     tree = Contexts(program)
-    for file, text in tree.profile.tables.sources.items():
+    for file, text in tree.texts.items():
         for loop in carried(text):
             yield from _find(tree, file, loop)
 
@@ -51,6 +52,8 @@ def _find(tree: Contexts, file: str, loop: Carried) -> Iterator[Draft]:
     if not lines.any():
         return
     inside = tree.below(lines)
+    if (inside & tree.where(is_engine)).any():
+        return  # It takes gradients, as a training step does that returns the new parameters.
     functions = {int(tree.parents[node]) for node in np.flatnonzero(lines).tolist()}
     beside = np.isin(tree.parents, list(functions)) & _lines(tree, file, 0, 2**31)
     beside &= ~_lines(tree, file, loop.head, loop.last)

@@ -40,11 +40,11 @@ def find(program: Program) -> Iterator[Draft]:
     by_line = dict[tuple[int, str, int], list[int]]()
     for node in np.flatnonzero(tree.kind("frame")).tolist():
         place = tree.profile.locations[node]
-        if place is not None and place.file in tree.profile.tables.sources:
+        if place is not None and place.file in tree.texts:
             key = (int(tree.parents[node]), place.file, place.line)
             by_line.setdefault(key, []).append(node)
     for (above, file, line), first in by_line.items():
-        for pair in twins(tree.profile.tables.sources[file]):
+        for pair in twins(tree.texts[file]):
             second = by_line.get((above, file, pair.second))
             if pair.first == line and second is not None:
                 yield from _find(tree, pair, first, second)
