@@ -277,7 +277,7 @@ def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> l
 def _wait_for_processors(profile: Profile) -> list[str]:
     """Return a sentence where threads of this program or others made the main thread wait long."""
     waited, ran = _seconds(profile, PROCESSOR_WAIT), wall_seconds(profile)
-    if not waited >= _LONG_WAIT * ran:
+    if not waited >= max(_LONG_WAIT * ran, _LONG_WAIT_S):
         return []
     waited_text, ran_text = (format_value(each * 1e9, "ns") for each in (waited, ran))
     return [
@@ -295,8 +295,9 @@ def _seconds(profile: Profile, key: str) -> float:
         return math.nan
 
 
-_LONG_WAIT = 0.2
-"""Share of a run in which the main thread waited for a processor, from which views report it."""
+_LONG_WAIT, _LONG_WAIT_S = 0.4, 1.0
+"""Least share of a run, and least seconds, of the main thread's wait for a processor that views
+report. On an idle machine such a run would take less than two thirds of its time."""
 
 
 def steps_in(profile: Profile) -> list[str]:
