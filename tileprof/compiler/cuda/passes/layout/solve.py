@@ -122,14 +122,27 @@ def _free(
 
 
 def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes to try: the largest shapes, loops before fragments."""
+    """The nodes to try: the largest shapes, loops before fragments, and the loop whose points number
+    the most elements of a fragment: its threads are those that have them in registers."""
     chosen: dict[tuple[int, ...], Node] = {}
     order = sorted(nodes, key=lambda n: (-_size(graph, n), isinstance(n, ir.Value)))
     least = _size(graph, order[0]) / SMALL_NODE
     for node in order:
         if _size(graph, node) > least:
             chosen.setdefault(graph.shapes[node], node)
-    return list(chosen.values())[:ROOT_SHAPES]
+    roots = list(chosen.values())[:ROOT_SHAPES]
+    numbering = [n for n in order if _numbered(graph, n) > 1]
+    most = max(numbering, key=lambda n: _size(graph, n) * _numbered(graph, n), default=None)
+    return roots if most is None or most in roots else [*roots, most]
+
+
+def _numbered(graph: Graph, node: Node) -> int:
+    """Return how many elements of a fragment a point of a loop indexes by numbers."""
+    found = 1
+    for link in graph.at.get(node, ()) if isinstance(node, ir.Parallel) else ():
+        shape = graph.shapes[link.child]
+        found = max(found, math.prod(e for d, e in zip(link.dims, shape, strict=True) if d is None))
+    return found
 
 
 def _size(graph: Graph, node: Node) -> int:
