@@ -107,7 +107,10 @@ def _free(
     best: tuple[float, int, Known] | None = None
     inside = set(nodes)
     links = [link for link in graph.links if link.parent in inside or link.child in inside]
-    for root in _roots(graph, nodes):
+    roots = _roots(graph, nodes)
+    for at, root in enumerate((*roots, *_numbering(graph, nodes))):
+        if at >= len(roots) and best is not None and not conflicts(best[2], links):
+            break
         widest, dims = _vectors(graph, nodes, root, vectorize)
         for layout in candidates(graph.shapes[root], graph.threads, widest, dims):
             tried = {**known, root: layout}
@@ -122,18 +125,21 @@ def _free(
 
 
 def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes to try: the largest shapes, loops before fragments, and the loop whose points number
-    the most elements of a fragment: its threads are those that have them in registers."""
+    """The nodes to try: the largest shapes, loops before fragments."""
     chosen: dict[tuple[int, ...], Node] = {}
     order = sorted(nodes, key=lambda n: (-_size(graph, n), isinstance(n, ir.Value)))
     least = _size(graph, order[0]) / SMALL_NODE
     for node in order:
         if _size(graph, node) > least:
             chosen.setdefault(graph.shapes[node], node)
-    roots = list(chosen.values())[:ROOT_SHAPES]
-    numbering = [n for n in order if _numbered(graph, n) > 1]
-    most = max(numbering, key=lambda n: _size(graph, n) * _numbered(graph, n), default=None)
-    return roots if most is None or most in roots else [*roots, most]
+    return list(chosen.values())[:ROOT_SHAPES]
+
+
+def _numbering(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The loop whose points number the most elements of a fragment, to be tried where the roots
+    leave conversions: all these elements are then in registers of the point's thread."""
+    most = max(nodes, key=lambda n: _size(graph, n) * (_numbered(graph, n) - 1))
+    return [most] if _numbered(graph, most) > 1 else []
 
 
 def _numbered(graph: Graph, node: Node) -> int:
