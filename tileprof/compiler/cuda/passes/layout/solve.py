@@ -109,7 +109,7 @@ def _free(
     links = [link for link in graph.links if link.parent in inside or link.child in inside]
     roots = _roots(graph, nodes)
     for at, root in enumerate((*roots, *_numbering(graph, nodes))):
-        if at >= len(roots) and best is not None and not conflicts(best[2], links):
+        if at >= len(roots) and best is not None and _is_settled(best[2], nodes, links):
             break
         widest, dims = _vectors(graph, nodes, root, vectorize)
         for layout in candidates(graph.shapes[root], graph.threads, widest, dims):
@@ -135,9 +135,14 @@ def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     return list(chosen.values())[:ROOT_SHAPES]
 
 
+def _is_settled(known: Known, nodes: Sequence[Node], links: Sequence[Link]) -> bool:
+    """Whether all nodes have layouts that fit together."""
+    return known.keys() >= set(nodes) and not conflicts(known, links)
+
+
 def _numbering(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """The loop whose points number the most elements of a fragment, to be tried where the roots
-    leave conversions: all these elements are then in registers of the point's thread."""
+    settle not all: all these elements are then in registers of the point's thread."""
     most = max(nodes, key=lambda n: _size(graph, n) * (_numbered(graph, n) - 1))
     return [most] if _numbered(graph, most) > 1 else []
 
