@@ -48,7 +48,7 @@ def interval(
             case ir.Constant(value=number) if value.dtype.is_integer:
                 found[value] = int(number), int(number)
             case ir.Cast(operand=operand) if value.dtype.kind == "index" and _is_narrow(operand):
-                found[value] = _of_number(operand)
+                found[value] = _of_number(operand, 1)
             case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
                 divided = _divided(kind, left, right)
                 if divided is not None:
@@ -74,9 +74,9 @@ _STEPS = 6
 """Operations that are followed from a number that may wrap around to what it is computed from."""
 
 
-def _of_number(value: ir.Value, most: int = _STEPS) -> tuple[int, int]:
+def _of_number(value: ir.Value, most: int) -> tuple[int, int]:
     """Return bounds of a number whose arithmetic may wrap around: those of its type, and closer
-    ones where its last operations cannot leave it."""
+    ones where its last `most` operations cannot leave it."""
     low, high = value.dtype.limits
     least: int | None
     greatest: int | None
@@ -102,7 +102,7 @@ def is_exact(value: ir.Value) -> bool:
     """Whether a whole number of at most 32 bits is surely a float32 without rounding."""
     if not _is_narrow(value):
         return False
-    return max(map(abs, _of_number(value))) <= _EXACT
+    return max(map(abs, _of_number(value, _STEPS))) <= _EXACT
 
 
 def _is_counted(a: Interval) -> bool:
