@@ -25,6 +25,8 @@ from tileprof.ir.rewriter import clone, clone_block
 from .differences import Differences
 
 _INDEX = ir.dtype("index")
+_SPLIT = (ir.ScalarOp, ir.Load, ir.Store, ir.If, ir.Yield)
+"""Ops of a loop that may be split: nothing but stores has an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +155,15 @@ def split_loops(body: ir.Block, facts: Differences) -> None:
 
 
 def _statements(loop: ir.For, facts: Differences) -> list[ir.OpBase]:
-    """Return a loop for each statement, or the loop where all have the same threads, or where a
-    statement uses what was read before another one wrote it."""
+    """Return a loop for each statement; the loop itself where all its arrays have the same threads,
+    where a statement uses what was read before another one wrote it, or where it does more than
+    compute and store."""
     stores = [o for o in ir.walk(loop.body) if isinstance(o, ir.Store)]
     filled = [o for o in loop.body.ops if any(a.writes for a in o.all_accesses())]
-    if len({facts.private.get(base(o.buffer)) for o in stores}) < 2 or any(
-        o.results for o in filled
+    if (
+        len({facts.private.get(base(o.buffer)) for o in stores}) < 2
+        or any(o.results for o in filled)
+        or not all(isinstance(o, _SPLIT) for o in ir.walk(loop.body))
     ):
         return [loop]
     parts: list[ir.OpBase] = []

@@ -95,7 +95,9 @@ def _in_flight(loop: ir.For, trips: int, aliased: bool, threads: int) -> int:
         if isinstance(each, ir.Parallel):
             count = parse_layout(each.layout, _numbers(*each.extents)).registers_per_thread
             points += count * math.prod(
-                len(iterations_of(o) or ()) for o in ir.walk(each.body) if isinstance(o, ir.For)
+                max(len(iterations_of(o) or ()), 1)
+                for o in ir.walk(each.body)
+                if isinstance(o, ir.For)
             )
             size += count * sum(load.buffer.dtype.bytes for load in _loads(each))
     if not size:

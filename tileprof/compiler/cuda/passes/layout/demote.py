@@ -51,6 +51,8 @@ class _Search:
 
     def __init__(self) -> None:
         self.serial: set[ir.Value] = set()
+        self.numbered: dict[ir.Value, bool] = {}
+        """Whether an index of the loop at hand is a known number in each iteration."""
 
     def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
         """Fragments with the reasons against registers."""
@@ -87,6 +89,7 @@ class _Search:
         for each in ir.walk(op.body):
             if isinstance(each, ir.For):
                 self._enter(each)
+        self.numbered.clear()
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic) and _is_fragment(each.buffer):
                 if not fixed:
@@ -113,10 +116,15 @@ class _Search:
     def _numbers(self, index: ir.Value) -> bool:
         """Return whether an index is a known number in each iteration of the serial loops around,
         such as `k // 2`."""
-        owner = index.owner
-        if owner is None:
-            return index in self.serial
-        return isinstance(owner, ir.ScalarOp) and all(map(self._numbers, owner.operand_values()))
+        if index not in self.numbered:
+            owner = index.owner
+            self.numbered[index] = (
+                index in self.serial
+                if owner is None
+                else isinstance(owner, ir.ScalarOp)
+                and all(map(self._numbers, owner.operand_values()))
+            )
+        return self.numbered[index]
 
 
 def is_single(op: ir.OpBase) -> bool:

@@ -141,8 +141,8 @@ def _is_settled(known: Known, nodes: Sequence[Node], links: Sequence[Link]) -> b
 
 
 def _numbering(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The loop whose points number the most elements of a fragment, to be tried where the roots
-    settle not all: all these elements are then in registers of the point's thread."""
+    """The loop whose points number the most elements of a fragment, to be tried where no layout of
+    the roots fits everywhere: these elements are then in registers of the point's thread."""
     most = max(nodes, key=lambda n: _size(graph, n) * (_numbered(graph, n) - 1))
     return [most] if _numbered(graph, most) > 1 else []
 
