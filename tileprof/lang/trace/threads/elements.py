@@ -155,13 +155,17 @@ def split_loops(body: ir.Block, facts: Differences) -> None:
 
 
 def _statements(loop: ir.For, facts: Differences) -> list[ir.OpBase]:
-    """Return a loop for each statement; the loop itself where all its arrays have the same threads,
-    where a statement uses what was read before another one wrote it, or where it does more than
-    compute and store."""
+    """Return a loop for each statement.
+
+    The loop itself is returned where its arrays have a row for each of the threads between which
+    its values differ, where a statement uses what was read before another one wrote it, or where it
+    does more than compute and store.
+    """
     stores = [o for o in ir.walk(loop.body) if isinstance(o, ir.Store)]
     filled = [o for o in loop.body.ops if any(a.writes for a in o.all_accesses())]
+    axes = facts.along(loop.all_operand_values())
     if (
-        len({facts.private.get(base(o.buffer)) for o in stores}) < 2
+        all(facts.private.get(base(o.buffer), axes) == axes for o in stores)
         or any(o.results for o in filled)
         or not all(isinstance(o, _SPLIT) for o in ir.walk(loop.body))
     ):
