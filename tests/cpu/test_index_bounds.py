@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tileprof import ir
 from tileprof.compiler.codegen import emit, ranges
 from tileprof.compiler.codegen.expressions import render
+from tileprof.ir.builder import Builder
 
 
 @pytest.mark.parametrize("kind", ["add", "mul", "max"])
@@ -115,3 +119,55 @@ def test_bounds_of_shared_sums_are_derived_once(monkeypatch: pytest.MonkeyPatch)
     zeros = [f"%zero{n} = constant 0.0 : float32" for n in range(100)]
     emit(ir.parse(_indexed([*chain, *zeros, *own], "%o0")))
     assert len(steps) <= 2 * (len(chain) + len(own) + 1)
+
+
+STEPS = ("add", "sub", "mul", "and", "or", "shl", "shr", "min", "max")
+
+
+@given(
+    source=st.sampled_from(["uint8", "int8", "int32"]),
+    steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(-3, 1 << 20)), max_size=5),
+    value=st.integers(-(1 << 31), (1 << 31) - 1),
+)
+def test_small_whole_numbers_become_narrow_floats_without_rounding_twice(
+    source: str, steps: list[tuple[str, int]], value: int
+) -> None:
+    """A number that counts as exact is the same number as a float32, even where it wrapped."""
+    builder = Builder(ir.Block())
+    start = ir.Value(ir.dtype(source))
+    made = builder.emit(ir.Cast(start, ir.dtype("int32"))).result
+    known = np.array([value]).astype(source).astype("i4")
+    for kind, number in steps:
+        other = number & 31 if kind in ("shl", "shr") else number
+        constant = builder.constant(other, ir.dtype("int32"))
+        made = builder.emit(ir.Binary(kind, made, constant)).result  # type: ignore[arg-type]
+        known = _WRAPPING[kind](known, np.int32(other))
+    if ranges.is_exact(made):
+        assert int(known[0]) == int(np.float32(known[0]))
+
+
+_WRAPPING = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and,
+    "or": np.bitwise_or, "shl": np.left_shift, "shr": np.right_shift, "min": np.minimum,
+    "max": np.maximum,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "exact"),
+    [
+        ([("and", 15)], True),
+        ([("and", 15), ("sub", 8), ("mul", 3)], True),
+        ([("shl", 28), ("shr", 28)], True),
+        ([("shr", 4)], False),
+        ([("and", 15), ("shl", 30)], False),
+    ],
+)  # fmt: skip
+def test_numbers_of_few_bits_are_exact(steps: list[tuple[str, int]], exact: bool) -> None:
+    """Bits of an int32 that were cut out or shifted down, and what is computed from these."""
+    builder = Builder(ir.Block())
+    made = ir.Value(ir.dtype("int32"))
+    for kind, number in steps:
+        constant = builder.constant(number, ir.dtype("int32"))
+        made = builder.emit(ir.Binary(kind, made, constant)).result  # type: ignore[arg-type]
+    assert ranges.is_exact(made) == exact

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tileprof import ir
 from tileprof.errors import InternalError
 
+from .ranges import is_exact
 from .types import is_narrow, is_pair, literal, storage, value_type
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
@@ -52,6 +53,9 @@ def render(op: ir.OpBase, operands: Sequence[str]) -> str:
         case ir.Select():
             return "({} ? {} : {})".format(*operands)
         case ir.Cast(operand=value, dtype=dtype):
+            if is_narrow(dtype) and value.dtype.bits == 32 and is_exact(value):
+                # One conversion on the way to a narrow float: only the second one rounds.
+                return _cast(value.dtype, dtype, f"(float){operands[0]}")
             return _cast(value.dtype, dtype, operands[0])
         case ir.Bitcast(operand=value, dtype=dtype):
             return _bitcast(value.dtype, dtype, operands[0])

@@ -48,7 +48,7 @@ def interval(
             case ir.Constant(value=number) if value.dtype.is_integer:
                 found[value] = int(number), int(number)
             case ir.Cast(operand=operand) if value.dtype.kind == "index" and _is_narrow(operand):
-                found[value] = _of_number(operand)
+                found[value] = _of_number(operand, 1)
             case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
                 divided = _divided(kind, left, right)
                 if divided is not None:
@@ -70,20 +70,39 @@ def _is_narrow(value: ir.Value) -> bool:
     return value.dtype.is_integer and value.dtype.kind != "index" and value.dtype.bits <= 32
 
 
-def _of_number(value: ir.Value) -> Interval:
+_STEPS = 6
+"""Operations that are followed from a number that may wrap around to what it is computed from."""
+
+
+def _of_number(value: ir.Value, most: int) -> tuple[int, int]:
     """Return bounds of a number whose arithmetic may wrap around: those of its type, and closer
-    ones where its last operation cannot leave it."""
+    ones where its last `most` operations cannot leave it."""
     low, high = value.dtype.limits
+    least: int | None
+    greatest: int | None
     match value.owner:
         case ir.Constant(value=number):
             return int(number), int(number)
-        case ir.Binary(kind="shr" | "floordiv" | "floormod" | "and" as kind, right=right):
-            if isinstance(right.owner, ir.Constant):
-                number = int(right.owner.value)
-                least, most = _binary(kind, (low, high), (number, number))
-                low = low if least is None else max(low, least)
-                high = high if most is None else min(high, most)
-    return low, high
+        case ir.Cast(operand=operand) if most and _is_narrow(operand):
+            least, greatest = _of_number(operand, most - 1)
+        case ir.Binary(kind=kind, left=left, right=right) if most:
+            least, greatest = _binary(kind, _of_number(left, most - 1), _of_number(right, most - 1))
+        case _:
+            return low, high
+    if least is None or greatest is None or least < low or greatest > high:
+        return low, high
+    return least, greatest
+
+
+_EXACT = 1 << 24
+"""Whole numbers up to this have a float32 that is the same number."""
+
+
+def is_exact(value: ir.Value) -> bool:
+    """Whether a whole number of at most 32 bits is surely a float32 without rounding."""
+    if not _is_narrow(value):
+        return False
+    return max(map(abs, _of_number(value, _STEPS))) <= _EXACT
 
 
 def _is_counted(a: Interval) -> bool:

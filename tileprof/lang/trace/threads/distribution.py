@@ -31,7 +31,7 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
 from .differences import Axes, Differences, is_combined, is_meeting
-from .elements import by_elements, is_private, prepare, rounds_of
+from .elements import by_elements, is_an_axis, is_private, prepare, rounds_of, split_loops
 from .known import KnownValues
 from .postponed import PostponedValues, Refuse
 
@@ -62,7 +62,9 @@ def distributed(
     `numbers` has the axis of the block that each thread's number counts along; `threads` are the
     extents of the axes.
     """
-    prepare(body, Differences(body, numbers, threads))
+    facts = Differences(body, numbers, threads)
+    prepare(body, facts)
+    split_loops(body, facts)
     kept: set[ir.OpBase] = set()
     while True:
         attempt = _Distribution(body, numbers, threads, refuse, kept)
@@ -366,7 +368,7 @@ class _Distribution:
         self._computed(needed, done, target, mapping, args)
         extents = [self._extents[axis].result for axis in _ordered(axes)]
         body = ir.Block([args[axis] for axis in _ordered(axes)], inner)
-        if isinstance(op, ir.For) and _is_an_axis(op):
+        if isinstance(op, ir.For) and is_an_axis(op):
             # Elements that a thread moves at once are points too.
             (count,) = op.body.args
             body.args.append(ir.Value(_INDEX, count.name))
@@ -644,25 +646,6 @@ def _all_blocks(op: ir.OpBase) -> Iterator[ir.Block]:
         yield block
         for inner in block.ops:
             yield from _all_blocks(inner)
-
-
-def _is_an_axis(loop: ir.For) -> bool:
-    """Return whether the iterations of a vectorized loop write elements of their own."""
-    (count,) = loop.body.args
-    inner = list(ir.walk(loop.body))
-    stores = {o.buffer: o.indices for o in inner if isinstance(o, ir.Store)}
-    return (
-        loop.kind == "vectorized"
-        and all(
-            isinstance(bound.owner, ir.Constant) and bound.owner.value == number
-            for bound, number in ((loop.start, 0), (loop.step, 1))
-        )
-        and not any(isinstance(o, ir.Atomic | ir.For | ir.While | ir.Assert) for o in inner)
-        and all(
-            count in o.indices and o.indices == stores[o.buffer]
-            for o in inner if isinstance(o, ir.Load | ir.Store) and o.buffer in stores
-        )
-    )  # fmt: skip
 
 
 def _leaves(op: ir.OpBase) -> bool:

@@ -1,4 +1,4 @@
-"""Copies and fills of what each thread has for itself, element by element; iterations of loops.
+"""Loops over elements that each thread has for itself; iterations of loops.
 
     T.copy(A[tx, 0:4], a)      ⇒      for i in T.vectorized(4):
                                           a[i] = A[tx, i]
@@ -7,7 +7,8 @@ A copy whose place differs between threads is no tile operation of the block: ea
 elements of its own.
 
 In: a copy or fill, one side of which is in memory of a thread.  Out: loops over the elements, and
-the constants that they need.
+the constants that they need.  Vectorized loops whose statements differ along different axes of the
+block become one loop for each statement.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from typing import TypeGuard
 from tileprof import ir
 from tileprof.ir.builder import Builder
 from tileprof.ir.memory import base
+from tileprof.ir.rewriter import clone, clone_block
 
 from .differences import Differences
 
 _INDEX = ir.dtype("index")
+_SPLIT = (ir.ScalarOp, ir.Load, ir.Store, ir.If, ir.Yield)
+"""Ops of a loop that may be split: nothing but stores has an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,77 @@ def by_elements(op: ir.Copy | ir.Fill) -> Elements:
     for count, stop in zip(reversed(counts[:-1]), reversed(stops[:-1])):
         loop = ir.For("unroll", zero, stop, one, ir.Block([count], [loop]), span=op.span)
     return Elements(before.ops, loop)
+
+
+def is_an_axis(loop: ir.For) -> bool:
+    """Return whether the iterations of a vectorized loop write elements of their own."""
+    (count,) = loop.body.args
+    inner = list(ir.walk(loop.body))
+    stores = {base(o.buffer): (o.buffer, o.indices) for o in inner if isinstance(o, ir.Store)}
+    return (
+        loop.kind == "vectorized"
+        and all(
+            isinstance(bound.owner, ir.Constant) and bound.owner.value == number
+            for bound, number in ((loop.start, 0), (loop.step, 1))
+        )
+        and not any(isinstance(o, ir.Atomic | ir.For | ir.While | ir.Assert) for o in inner)
+        and all(
+            count in o.indices and (o.buffer, o.indices) == stores[base(o.buffer)]
+            for o in inner if isinstance(o, ir.Load | ir.Store) and base(o.buffer) in stores
+        )
+    )  # fmt: skip
+
+
+def split_loops(body: ir.Block, facts: Differences) -> None:
+    """Make one loop for each statement of a vectorized loop that fills arrays of different threads,
+    in place.
+
+        for v in T.vectorized(8):               for v in T.vectorized(8):
+            a[v] = A[ty, tx * 8 + v]                a[v] = A[ty, tx * 8 + v]
+            x[v] = X[tx * 8 + v]          ⇒     for v in T.vectorized(8):
+                                                    x[v] = X[tx * 8 + v]
+
+    `x` has a row for each `tx` only, so one loop over the threads cannot fill both.
+    """
+    ops: list[ir.OpBase] = []
+    for op in body.ops:
+        for inner in op.blocks():
+            split_loops(inner, facts)
+        ops += _statements(op, facts) if isinstance(op, ir.For) and is_an_axis(op) else [op]
+    body.ops[:] = ops
+
+
+def _statements(loop: ir.For, facts: Differences) -> list[ir.OpBase]:
+    """Return a loop for each statement.
+
+    The loop itself is returned where its arrays have a row for each of the threads between which
+    its values differ, where a statement uses what was read before another one wrote it, or where it
+    does more than compute and store.
+    """
+    stores = [o for o in ir.walk(loop.body) if isinstance(o, ir.Store)]
+    filled = [o for o in loop.body.ops if any(a.writes for a in o.all_accesses())]
+    axes = facts.along(loop.all_operand_values())
+    if (
+        all(facts.private.get(base(o.buffer), axes) == axes for o in stores)
+        or any(o.results for o in filled)
+        or not all(isinstance(o, _SPLIT) for o in ir.walk(loop.body))
+    ):
+        return [loop]
+    parts: list[ir.OpBase] = []
+    for statement in filled:
+        kept, used = [statement], set(statement.all_operand_values())
+        written: set[ir.Value] = set()
+        for op in reversed(loop.body.ops[: loop.body.ops.index(statement)]):
+            if used.isdisjoint(op.results):
+                written |= {base(a.value) for a in op.all_accesses() if a.writes}
+            elif written.isdisjoint(base(a.value) for a in op.all_accesses() if a.reads):
+                kept.insert(0, op)
+                used |= set(op.all_operand_values())
+            else:
+                return [loop]
+        part = clone_block(ir.Block(loop.body.args, kept), {})
+        parts.append(clone(loop, {}, {"body": part}))
+    return parts
 
 
 def rounds_of(loop: ir.For) -> list[ir.OpBase]:

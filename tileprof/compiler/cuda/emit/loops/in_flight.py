@@ -18,6 +18,7 @@ tensors that the loop leaves alone over them: shared memory and reductions do no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tileprof import ir
@@ -93,7 +94,11 @@ def _in_flight(loop: ir.For, trips: int, aliased: bool, threads: int) -> int:
     for each in loop.body.ops:
         if isinstance(each, ir.Parallel):
             count = parse_layout(each.layout, _numbers(*each.extents)).registers_per_thread
-            points += count
+            points += count * math.prod(
+                max(len(iterations_of(o) or ()), 1)
+                for o in ir.walk(each.body)
+                if isinstance(o, ir.For)
+            )
             size += count * sum(load.buffer.dtype.bytes for load in _loads(each))
     if not size:
         return 1
@@ -107,11 +112,19 @@ def _is_simple(op: ir.OpBase) -> bool:
     """
     if isinstance(op, ir.Parallel):
         return bool(op.layout) and not any(
-            isinstance(o, ir.For | ir.While | ir.If | ir.Atomic | ir.DeviceOp)
+            isinstance(o, ir.While | ir.If | ir.Atomic | ir.DeviceOp)
+            or (isinstance(o, ir.For) and not _is_arithmetic(o))
             or (isinstance(o, ir.Load | ir.Store) and not o.in_bounds)
             for o in ir.walk(op.body)
         )
     return is_pure(op) or isinstance(op, ir.View | ir.Alloc | ir.Mark)
+
+
+def _is_arithmetic(loop: ir.For) -> bool:
+    """Whether a loop inside of a point is written out and works on registers alone."""
+    return numbers_registers(loop) and all(
+        a.value.buffer.space == "fragment" for op in ir.walk(loop.body) for a in op.accesses()
+    )
 
 
 def _is_of_a_warp(op: ir.OpBase) -> bool:

@@ -30,8 +30,6 @@ from tileprof.remarks.layouts import (
     UnderOtherShape,
 )
 
-from .index import Forms
-
 
 class Demotion(NamedTuple):
     """Why a fragment has no registers, and the line."""
@@ -53,6 +51,8 @@ class _Search:
 
     def __init__(self) -> None:
         self.serial: set[ir.Value] = set()
+        self.numbered: dict[ir.Value, bool] = {}
+        """Whether an index of the loop at hand is a known number in each iteration."""
 
     def block(self, block: ir.Block) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
         """Fragments with the reasons against registers."""
@@ -89,25 +89,22 @@ class _Search:
         for each in ir.walk(op.body):
             if isinstance(each, ir.For):
                 self._enter(each)
-        # Points of a loop inside of a loop run one after another, like those of a serial one.
-        forms = Forms(variables | dict.fromkeys(self.serial, -1), {})
+        self.numbered.clear()
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic) and _is_fragment(each.buffer):
                 if not fixed:
                     yield each.buffer, ExtentsAtLaunch(), each
-                elif why := self._index_reason(each, variables, forms):
+                elif why := self._index_reason(each, variables):
                     yield each.buffer, why, each
 
     def _index_reason(
-        self, op: ir.Load | ir.Store | ir.Atomic, variables: Mapping[ir.Value, int], forms: Forms
+        self, op: ir.Load | ir.Store | ir.Atomic, variables: Mapping[ir.Value, int]
     ) -> Reason | None:
         if isinstance(op, ir.Atomic):
             return RegisterAtomics()
         taken: set[ir.Value] = set()
         for dim, (index, extent) in enumerate(zip(op.indices, op.buffer.buffer.shape)):
-            form = forms.of(index)
-            numbered = form.is_linear and not form.divisor and self.serial.issuperset(form.terms)
-            if extent == 1 or numbered:
+            if extent == 1 or self._numbers(index):
                 continue
             if index not in variables:
                 return IndexNotVariable(dim)
@@ -115,6 +112,19 @@ class _Search:
                 return IndexTwice(dim)
             taken.add(index)
         return None
+
+    def _numbers(self, index: ir.Value) -> bool:
+        """Return whether an index is a known number in each iteration of the serial loops around,
+        such as `k // 2`."""
+        if index not in self.numbered:
+            owner = index.owner
+            self.numbered[index] = (
+                index in self.serial
+                if owner is None
+                else isinstance(owner, ir.ScalarOp)
+                and all(map(self._numbers, owner.operand_values()))
+            )
+        return self.numbered[index]
 
 
 def is_single(op: ir.OpBase) -> bool:

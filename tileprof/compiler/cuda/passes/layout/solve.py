@@ -107,7 +107,10 @@ def _free(
     best: tuple[float, int, Known] | None = None
     inside = set(nodes)
     links = [link for link in graph.links if link.parent in inside or link.child in inside]
-    for root in _roots(graph, nodes):
+    roots = _roots(graph, nodes)
+    for at, root in enumerate((*roots, *_numbering(graph, nodes))):
+        if at >= len(roots) and best is not None and _is_settled(best[2], nodes, links):
+            break
         widest, dims = _vectors(graph, nodes, root, vectorize)
         for layout in candidates(graph.shapes[root], graph.threads, widest, dims):
             tried = {**known, root: layout}
@@ -130,6 +133,27 @@ def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
         if _size(graph, node) > least:
             chosen.setdefault(graph.shapes[node], node)
     return list(chosen.values())[:ROOT_SHAPES]
+
+
+def _is_settled(known: Known, nodes: Sequence[Node], links: Sequence[Link]) -> bool:
+    """Whether all nodes have layouts that fit together."""
+    return known.keys() >= set(nodes) and not conflicts(known, links)
+
+
+def _numbering(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The loop whose points number the most elements of a fragment, to be tried where no layout of
+    the roots fits everywhere: these elements are then in registers of the point's thread."""
+    most = max(nodes, key=lambda n: _size(graph, n) * (_numbered(graph, n) - 1))
+    return [most] if _numbered(graph, most) > 1 else []
+
+
+def _numbered(graph: Graph, node: Node) -> int:
+    """Return how many elements of a fragment a point of a loop indexes by numbers."""
+    found = 1
+    for link in graph.at.get(node, ()) if isinstance(node, ir.Parallel) else ():
+        shape = graph.shapes[link.child]
+        found = max(found, math.prod(e for d, e in zip(link.dims, shape, strict=True) if d is None))
+    return found
 
 
 def _size(graph: Graph, node: Node) -> int:
