@@ -260,7 +260,9 @@ class TurnWait(OpBase):
 
 @op("turn_pass", effect=Effect.WRITE, on="turns")
 class TurnPass(OpBase):
-    """Consumer: the turn goes to the next warp group."""
+    """Consumer: the turn goes to the next warp group, `ahead` of the arithmetic behind it."""
+
+    ahead: bool = attribute(default=False)
 
 
 @op("mark", effect=Effect.READ | Effect.WRITE, on="sites")
