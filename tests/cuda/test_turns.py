@@ -360,22 +360,49 @@ def test_code(causal: bool, overlap: bool | None) -> None:
         assert between == 16 * placed.count(ir.TurnWait) == 16
 
 
-def test_turn_ends_before_arithmetic_on_complete_scores() -> None:
+@pytest.mark.parametrize("halves", [False, True])
+def test_turn_ends_before_arithmetic_on_complete_scores(halves: bool) -> None:
     """The assembler keeps the arrival where the text has it: behind the wait for the scores, before
     their maximum; products of values run on, and none waits for the one before it."""
     pytest.importorskip("cuda.bindings.nvrtc")
     float8: Any = importlib.import_module("case_studies.fp8_attention")
-    held = float8.fp8_attention.compile(**LONG, block_N=192).program.kernel
-    program = lowered(held, Controls(overlap=True, hand_over="complete"))
+    held = float8.fp8_attention.compile(**LONG, block_N=192, halves=halves).program.kernel
+    assert_arrival(lowered(held, Controls(overlap=True, hand_over="complete")))
+
+
+def assert_arrival(program: CudaProgram) -> None:
+    """Ten products of one hold, the wait for those of scores, the arrival; no exponential before it
+    and some before the wait for the others."""
     assert not [r for r in program.all_remarks if r.op == "ptxas"]
     decisions = [r.decision for r in program.all_remarks]
     assert TakeTurns(2, complete=True) in decisions
     pattern = r"BAR\.(?:SYNC\S*|ARV) R\d+, 0x100|QGMMA|DEPBAR\.LE gsb0, 0x\d|FMNMX|MUFU"
     order = re.findall(pattern, disassemble(program.cubin))
     begin = next(n for n, each in enumerate(order) if each.startswith("BAR.SYNC"))
-    turn = order[begin + 1 : begin + 13]
+    turn = order[begin + 1 :]
     assert turn[:11] == ["QGMMA"] * 10 + ["DEPBAR.LE gsb0, 0x1"]
     assert turn[11].startswith("BAR.ARV")
+    assert turn[: turn.index("DEPBAR.LE gsb0, 0x0")].count("MUFU") >= 48
+
+
+@pytest.mark.parametrize(("causal", "overlap"), [(True, True), (False, None)])
+def test_float8_attention_in_halves(causal: bool, overlap: bool | None) -> None:
+    """Turns that end with complete scores, and values whose wait is behind half of a tile's
+    exponentials: a right result, and the wait is where it should be."""
+    float8: Any = importlib.import_module("case_studies.fp8_attention")
+    shape = {"batch": 1, "length": 130, "heads": 1, "dim": 64, "keys": 250, "groups": 1}
+    given = float8.inputs(**shape)
+    options = {"block_N": 64, "halves": True, "causal": causal}
+    held = float8.fp8_attention.compile(**shape, **options).program.kernel
+    program = lowered(held, Controls(overlap=overlap, ping_pong=True, hand_over="complete"))
+    late = [o for o in program.kernel.ops() if isinstance(o, ir.Wait) and o.behind]
+    assert bool(late) == (overlap is True)
+    assert any(isinstance(r.decision, TakeTurns) and r.decision.complete for r in program.remarks)
+    out = np.zeros(given[0].shape, ml_dtypes.bfloat16)
+    emulate(program.source, held, [*given, out], {}, seed=2)
+    expected = float8.reference(*given, causal)
+    error = np.linalg.norm(out.astype(float) - expected)
+    assert error < float8.LIMIT * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("length", [256, 400])

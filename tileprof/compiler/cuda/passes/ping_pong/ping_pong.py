@@ -34,14 +34,15 @@ hand-over that comes late is time lost to it, which the first form hides.
 
 A group that has only issued its products shares the tensor cores with the next one: both may get
 their scores at the same time, and compute exponentials together again.  With
-`hand_over="complete"` a hold ends behind `wait scores`.
+`hand_over="complete"` a hold ends behind `wait scores`; a wait for values that follows some of the
+exponentials then stays behind these in machine code, too.
 
 Nothing can hang.  Every way through a loop passes on each hold that it takes (`ir.verify` follows
 all of them), and all groups go the same way: trip counts and conditions around are the same for
 every thread of the block, else there are no hand-overs.  They have an order then: those of the
 first round, group by group, those of the second, …  While it holds the tensor cores a group waits
-for nothing but its own products and tiles, and for these only what groups did before their holds of the same round (see
-`plan.py`).
+for nothing but its own products and tiles, and for these only what groups did before their holds of
+the same round (see `plan.py`).
 In: a launch with waits and barriers.  Out: the same with hand-overs, and remarks.
 """
 
@@ -241,12 +242,16 @@ def _rewritten(launch: ir.Launch, plans: list[Plan]) -> ir.Launch:
     """The launch with the hand-overs of some loops."""
     wrapped = [p.loop for p in plans if p.wraps]
     takes: set[ir.OpBase] = {*(p.first for p in plans), *wrapped}
+    late = {op for p in plans for op in p.late}
     passes: set[ir.OpBase] = {*(p.end for p in plans), *wrapped}
 
     def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Roles):
             op.consumer.ops.insert(0, ir.TurnStart(span=op.span))
             return None
+        if before in late:
+            assert isinstance(op, ir.Wait)
+            op.behind = True
         if before not in takes and before not in passes:
             return None
         if isinstance(op, ir.For):

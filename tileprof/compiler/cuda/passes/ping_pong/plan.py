@@ -71,6 +71,8 @@ class Plan:
     """The last product of a hold."""
     end: ir.OpBase
     """The group hands the tensor cores over behind it: that product, or the wait for one."""
+    late: frozenset[ir.OpBase]
+    """Waits for products behind exponentials of the iteration, which run beside these products."""
     wraps: bool
     """Whether a group keeps them from one iteration to the next."""
     share: float
@@ -111,16 +113,19 @@ def plan_hand_over(
     inside = [op for n in range(heavy + 1, heavy + len(gaps)) for op in gaps[n % len(gaps)]]
     rest = [op for op in body[body.index(first) + 1 :] if op not in products]
     end: ir.OpBase = last
+    late: frozenset[ir.OpBase] = frozenset()
     if complete:
         behind = body[body.index(last) + 1 :]
         waits = [n for n, o in enumerate(behind) if isinstance(o, ir.Wait) and o.queue == "wgmma"]
         if waits and behind[waits[0]] in gaps[heavy]:
             end = behind[waits[0]]
             inside += behind[: waits[0]]
+            more = (n for n in waits[1:] if work_of(behind[waits[0] : n]).special)
+            late = frozenset(behind[n] for n in more)
     if reason := _section_reason(inside, len(rest) if wraps else len(inside), launch):
         return reason
     share = total.special / sum(_clocks(p.gemm) for p in products)
-    return Plan(loop, first, last, end, wraps, share)
+    return Plan(loop, first, last, end, late, wraps, share)
 
 
 def _clocks(op: ir.Gemm) -> float:
