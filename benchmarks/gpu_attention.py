@@ -163,7 +163,7 @@ FLOAT8_SCHEDULES: tuple[tuple[dict[str, Any], tuple[dict[str, Any], ...]], ...] 
     # Each group gets its scores before the next one begins to multiply.
     ({"overlap": True, "hand_over": "complete"}, (
         {"block_N": 192}, {"block_N": 192, "halves": True}, {"block_N": 160, "halves": True},
-        {"block_N": 224}, {"block_N": 192, "halves": True, "sums": 1},
+        {"block_N": 224}, {"block_N": 192, "sums": 1},
         _THREE_GROUPS, {**_THREE_GROUPS, "halves": True})),
     ({"hand_over": "complete"}, ({"block_N": 192}, _THREE_GROUPS)),
 )  # fmt: skip
