@@ -152,17 +152,20 @@ _THREE_GROUPS: dict[str, Any] = {"block_M": 192, "block_N": 96, "threads": 384, 
 """While two groups multiply or wait, the third has exponentials."""
 FLOAT8_TILINGS: tuple[dict[str, Any], ...] = (
     {"block_N": 128, "stages": 2}, {"block_N": 192, "stages": 2}, {"block_N": 160, "stages": 2},
-    {"block_N": 128, "stages": 3}, {"block_N": 192, "stages": 3}, {"block_N": 224, "stages": 2},
-    _THREE_GROUPS, {**_THREE_GROUPS, "block_N": 64, "stages": 4},
-    {"block_N": 192, "stages": 2, "sums": 1}, {"block_N": 128, "stages": 2, "sums": 1},
+    _THREE_GROUPS, {"block_N": 192, "stages": 2, "sums": 1},
 )  # fmt: skip
-FLOAT8_WIDTHS: tuple[dict[str, Any], ...] = ({"block_N": 128}, {"block_N": 192}, _THREE_GROUPS)
 FLOAT8_SCHEDULES: tuple[tuple[dict[str, Any], tuple[dict[str, Any], ...]], ...] = (
     # The fastest at all sizes on 2026-11-29, at 192.
-    ({"ping_pong": False}, (*FLOAT8_WIDTHS, {"block_N": 160}, {"block_N": 224},
-                            {"block_N": 192, "sums": 1}, {"block_N": 192, "stages": 3})),
-    ({"overlap": True}, FLOAT8_WIDTHS),
-    ({"overlap": False, "ping_pong": False}, FLOAT8_WIDTHS),
+    ({"ping_pong": False}, ({"block_N": 128}, {"block_N": 192}, _THREE_GROUPS,
+                            {"block_N": 192, "halves": True})),
+    ({"overlap": True}, ({"block_N": 192}, _THREE_GROUPS)),
+    ({"overlap": False, "ping_pong": False}, ({"block_N": 192}, _THREE_GROUPS)),
+    # Each group gets its scores before the next one begins to multiply.
+    ({"overlap": True, "hand_over": "complete"}, (
+        {"block_N": 192}, {"block_N": 192, "halves": True}, {"block_N": 160, "halves": True},
+        {"block_N": 224}, {"block_N": 192, "sums": 1},
+        _THREE_GROUPS, {**_THREE_GROUPS, "halves": True})),
+    ({"hand_over": "complete"}, ({"block_N": 192}, _THREE_GROUPS)),
 )  # fmt: skip
 """Lowering controls, and the tilings with which they are tried."""
 

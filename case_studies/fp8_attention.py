@@ -45,13 +45,34 @@ def exp2_by_sums(x):
     return T.reinterpret(T.reinterpret(power, T.int32) + exponent, T.float32)
 
 
+@T.macro
+def exponentials(scores, top, scale, sums, begin, count):
+    """Replace scores of `count` columns by weights."""
+    for i, n in T.Parallel(scores.shape[0], count):
+        j = begin + n
+        power = T.fma(scores[i, j], scale, SHIFT - top[i] * scale)
+        made = T.__exp2(power)
+        if sums:
+            made = T.if_then_else(j // 16 % 4 < sums, exp2_by_sums(power), made)
+        scores[i, j] = made
+
+
+@T.macro
+def rounded(scores, weights, begin, count):
+    """Round `count` columns of weights to float8."""
+    for i, n in T.Parallel(scores.shape[0], count):
+        weights[i, begin + n] = nearest(scores[i, begin + n])
+
+
 @tileprof.jit
 def fp8_attention(
     Q, K, Vt, Q_scales, K_scales, V_scales, causal=False,
     block_M: int = 128, block_N: int = 128, stages: int = 2, threads: int = 256, sums: int = 0,
+    halves: bool = False,
 ):  # fmt: skip
     """Queries are the last ones: with causal=True the last query sees all keys.  Of each 64 keys,
-    exponentials of 16 * `sums` are made of multiply-adds."""
+    exponentials of 16 * `sums` are made of multiply-adds.  With `halves`, weights of the first half
+    of a tile are rounded, and the output is scaled, beside exponentials of the second half."""
     batch, length, heads, dim = T.const("batch, length, heads, dim")
     keys, groups = T.const("keys, groups")
     Q: T.Tensor((batch, length, heads, dim), T.float8_e4m3)
@@ -99,17 +120,18 @@ def fp8_attention(
             for i in T.Parallel(block_M):
                 factor[i] = T.__exp2((factor[i] - top[i]) * scale)
                 total[i] *= factor[i]
-            for i, j in T.Parallel(block_M, block_N):
-                power = T.fma(scores[i, j], scale, SHIFT - top[i] * scale)
-                made = T.__exp2(power)
-                if sums:
-                    made = T.if_then_else(j // 16 % 4 < sums, exp2_by_sums(power), made)
-                scores[i, j] = made
-            T.reduce_sum(scores, total, dim=1, clear=False)
-            for i, j in T.Parallel(block_M, block_N):
-                weights[i, j] = nearest(scores[i, j])
+            early = block_N // 2 if halves else block_N
+            exponentials(scores, top, scale, sums, 0, early)
+            if not halves:
+                T.reduce_sum(scores, total, dim=1, clear=False)
+                rounded(scores, weights, 0, early)
             for i, j in T.Parallel(block_M, dim):
                 output[i, j] *= factor[i]
+            if halves:
+                rounded(scores, weights, 0, early)
+                exponentials(scores, top, scale, sums, early, block_N - early)
+                T.reduce_sum(scores, total, dim=1, clear=False)
+                rounded(scores, weights, early, block_N - early)
             T.gemm(weights, V_shared, output, transpose_B=True)
         for i in T.Parallel(block_M):
             factor[i] = V_scales[b, group] / total[i]

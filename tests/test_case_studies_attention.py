@@ -188,6 +188,14 @@ def test_exponentials_by_sums() -> None:
     assert 0 < difference(found, expected) < 1e-2
 
 
+def test_exponentials_in_halves() -> None:
+    """A tile whose halves follow each other has the same weights and the same sums."""
+    made = study("fp8_attention")
+    given = made.inputs(1, 70, 144, 2, 1, 64)
+    found, expected = (made.fp8_attention(*given, causal=True, halves=h) for h in (True, False))
+    np.testing.assert_array_equal(found.view(np.uint16), expected.view(np.uint16))
+
+
 @pytest.mark.parametrize("sizes", [(0, 0, 5), (1, 129, 0, 128)])
 def test_grouped_matmul(sizes: tuple[int, ...]) -> None:
     """Experts without rows, with one, with less and more than a tile."""

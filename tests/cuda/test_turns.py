@@ -68,9 +68,14 @@ def turns(program: CudaProgram) -> list[type[ir.OpBase]]:
 # -- where they stand
 
 
-@pytest.mark.parametrize("words", ["", "ahead"], ids=["between", "ahead"])
-def test_places(words: str, golden: Callable[[str], None]) -> None:
-    """Around products in a row; from one iteration to the next where exponentials are between."""
+@pytest.mark.parametrize(
+    ("words", "hand_over"),
+    [("", None), ("ahead", "issued"), ("", "complete"), ("ahead", "complete")],
+    ids=["between", "ahead", "between_complete", "ahead_complete"],
+)
+def test_places(words: str, hand_over: str | None, golden: Callable[[str], None]) -> None:
+    """Around products in a row; from one iteration to the next where exponentials are between.  A
+    turn may also end behind the wait for what exponentials need."""
     seen: dict[str, list[str]] = {}
 
     def observe(step: str, after: ir.Kernel) -> None:
@@ -80,7 +85,8 @@ def test_places(words: str, golden: Callable[[str], None]) -> None:
         for roles in (o for o in after.ops() if isinstance(o, ir.Roles)):
             seen[step] = list(_outline(roles.consumer, 0))
 
-    compile_cuda(kernel(words), find_target("sm_90a"), FORCED, observe=observe)
+    controls = replace(FORCED, hand_over=hand_over)
+    compile_cuda(kernel(words), find_target("sm_90a"), controls, observe=observe)
     without = [[o for o in seen[step] if o.strip() not in ADDED] for step in ("barriers", "turns")]
     assert without[0] == without[1]
     golden("\n".join(seen["turns"]) + "\n")
@@ -247,19 +253,21 @@ def check(found: Any, expected: Any) -> None:
     cluster=st.sampled_from([None, None, 2]),
     limits=st.tuples(st.integers(0, 4), st.integers(0, 4)),
     overlap=st.sampled_from([False, None]),
+    hand_over=st.sampled_from([None, "complete"]),
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=10)
 def test_any_loop(
     words: set[str], groups: int, stages: int, tiles: int, blocks: int, cluster: int | None,
-    limits: tuple[int, int], overlap: bool | None, seed: int,
+    limits: tuple[int, int], overlap: bool | None, hand_over: str | None, seed: int,
 ) -> None:  # fmt: skip
     """With any number of iterations, none too, in any order of threads, in blocks that take several
     tiles or load for each other: a right result."""
     text = " ".join(sorted(words))
     sizes = {"groups": groups, "tiles": tiles, "blocks": blocks}
     given = kernel(text, stages=stages, **sizes)
-    controls = Controls(overlap=overlap, ping_pong=True, persistent=True, cluster=cluster)
+    options: dict[str, Any] = {"persistent": True, "cluster": cluster, "hand_over": hand_over}
+    controls = Controls(overlap=overlap, ping_pong=True, **options)
     program = lowered(given, controls)
     refused = "late" in words and "ahead" not in words and stages == 2
     if tiles > 2 and overlap is False:
@@ -297,22 +305,25 @@ def test_a_slot_that_is_freed_in_a_turn_hangs(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("causal", "length", "persistent", "overlap"),
+    ("causal", "length", "persistent", "overlap", "hand_over"),
     [
-        (False, 400, True, False),
-        (False, 400, True, None),
-        (True, 130, True, False),
-        (True, 400, True, None),
-        (True, 400, False, None),
-        (True, 270, True, None),
+        (False, 400, True, False, None),
+        (False, 400, True, None, "complete"),
+        (True, 130, True, False, "complete"),
+        (True, 400, True, None, None),
+        (True, 400, False, None, None),
+        (True, 270, True, None, "complete"),
     ],
 )
-def test_attention(causal: bool, length: int, persistent: bool, overlap: bool | None) -> None:
+def test_attention(
+    causal: bool, length: int, persistent: bool, overlap: bool | None, hand_over: str | None
+) -> None:
     """Two heads, of several tiles and of one, where loops with turns have no iteration."""
     shape = {"batch": 1, "length": length, "heads": 2, "dim": 64, "keys": length, "groups": 1}
     given = study.inputs(1, length, length, 2, 1, 64)
     held = study.attention.compile(**shape, causal=causal).program.kernel
-    controls = Controls(overlap=overlap, ping_pong=True, persistent=persistent)
+    options: dict[str, Any] = {"persistent": persistent, "hand_over": hand_over}
+    controls = Controls(overlap=overlap, ping_pong=True, **options)
     program = lowered(held, controls)
     assert ir.TurnStart in turns(program)
     out, lse = np.zeros(given[0].shape, ml_dtypes.bfloat16), np.zeros((1, 2, length), np.float32)
@@ -347,6 +358,51 @@ def test_code(causal: bool, overlap: bool | None) -> None:
         between += inside.count("HGMMA")
     if overlap is None:  # 8 instructions for each of the two products
         assert between == 16 * placed.count(ir.TurnWait) == 16
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_turn_ends_before_arithmetic_on_complete_scores(halves: bool) -> None:
+    """The assembler keeps the arrival where the text has it: behind the wait for the scores, before
+    their maximum; products of values run on, and none waits for the one before it."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    float8: Any = importlib.import_module("case_studies.fp8_attention")
+    held = float8.fp8_attention.compile(**LONG, block_N=192, halves=halves).program.kernel
+    assert_arrival(lowered(held, Controls(overlap=True, hand_over="complete")))
+
+
+def assert_arrival(program: CudaProgram) -> None:
+    """Ten products of one hold, the wait for those of scores, the arrival; no exponential before it
+    and some before the wait for the others."""
+    assert not [r for r in program.all_remarks if r.op == "ptxas"]
+    decisions = [r.decision for r in program.all_remarks]
+    assert TakeTurns(2, complete=True) in decisions
+    pattern = r"BAR\.(?:SYNC\S*|ARV) R\d+, 0x100|QGMMA|DEPBAR\.LE gsb0, 0x\d|FMNMX|MUFU"
+    order = re.findall(pattern, disassemble(program.cubin))
+    begin = next(n for n, each in enumerate(order) if each.startswith("BAR.SYNC"))
+    turn = order[begin + 1 :]
+    assert turn[:11] == ["QGMMA"] * 10 + ["DEPBAR.LE gsb0, 0x1"]
+    assert turn[11].startswith("BAR.ARV")
+    assert turn[: turn.index("DEPBAR.LE gsb0, 0x0")].count("MUFU") >= 48
+
+
+@pytest.mark.parametrize(("causal", "overlap"), [(True, True), (False, None)])
+def test_float8_attention_in_halves(causal: bool, overlap: bool | None) -> None:
+    """Turns that end with complete scores, and values whose wait is behind half of a tile's
+    exponentials: a right result, and the wait is where it should be."""
+    float8: Any = importlib.import_module("case_studies.fp8_attention")
+    shape = {"batch": 1, "length": 130, "heads": 1, "dim": 64, "keys": 240, "groups": 1}
+    given = float8.inputs(**shape)
+    options = {"block_N": 64, "halves": True, "causal": causal}
+    held = float8.fp8_attention.compile(**shape, **options).program.kernel
+    program = lowered(held, Controls(overlap=overlap, ping_pong=True, hand_over="complete"))
+    late = [o for o in program.kernel.ops() if isinstance(o, ir.Wait) and o.behind]
+    assert bool(late) == (overlap is True)
+    assert any(isinstance(r.decision, TakeTurns) and r.decision.complete for r in program.remarks)
+    out = np.zeros(given[0].shape, ml_dtypes.bfloat16)
+    emulate(program.source, held, [*given, out], {}, seed=2)
+    expected = float8.reference(*given, causal)
+    error = np.linalg.norm(out.astype(float) - expected)
+    assert error < float8.LIMIT * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("length", [256, 400])

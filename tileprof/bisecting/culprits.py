@@ -33,7 +33,7 @@ _READ_BY: dict[str, tuple[str, ...]] = {
     "persist": ("persistent", "rasterize"),
     "pipeline": ("warp_specialization", "async_copy", "delayed_release"),
     "waits": ("delayed_release", "overlap"),
-    "turns": ("ping_pong",),
+    "turns": ("ping_pong", "hand_over"),
     "dependents": ("early_launch",),
 }
 """Options that passes read: a way out of what a pass does is looked for among them. All options

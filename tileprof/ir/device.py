@@ -99,6 +99,8 @@ class Wait(OpBase):
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
     """Op that needs the result, for remarks."""
+    behind: bool = attribute(default=False)
+    """Whether all arithmetic before it is done there, beside the products."""
     after: Value | None = operand(Effect.PURE, default=None)
     """A fragment whose sums are there first: what they are of is computed beside the products."""
 
@@ -260,7 +262,9 @@ class TurnWait(OpBase):
 
 @op("turn_pass", effect=Effect.WRITE, on="turns")
 class TurnPass(OpBase):
-    """Consumer: the turn goes to the next warp group."""
+    """Consumer: the turn goes to the next warp group, `ahead` of the arithmetic behind it."""
+
+    ahead: bool = attribute(default=False)
 
 
 @op("mark", effect=Effect.READ | Effect.WRITE, on="sites")

@@ -157,9 +157,13 @@ class AtWill(Decision, text="each warp group multiplies as soon as it can"): ...
 
 
 class TakeTurns(Decision):
-    text = "consumer warp groups take turns: products of one run under the {under} of the others"
+    text = (
+        "consumer warp groups take turns: products of one run under the {under} of the others"
+        "[[complete?, and the next one begins when what they wait for is complete]]"
+    )
     groups: int
     under: Literal["exponentials", "arithmetic"] = "exponentials"
+    complete: bool = False
 
 
 class InTurns(Candidate, text="in turns"): ...

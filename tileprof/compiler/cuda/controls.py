@@ -18,7 +18,7 @@ from tileprof.errors import UsageError
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 _LEAST = {"registers": 24, "stages": 1, "cluster": 1}
 _MOST = {"registers": 255, "cluster": LARGEST_CLUSTER}
-_CHOICES = {"tile_order": ("static", "dynamic")}
+_CHOICES = {"tile_order": ("static", "dynamic"), "hand_over": ("issued", "complete")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,9 @@ class Controls:
     ping_pong: bool | None = None
     """Whether consumer warp groups hand the tensor cores over to each other, so that products of
     one run under the exponentials of the other."""
+    hand_over: str | None = None
+    """When such a group hands the tensor cores over: `issued`, once it has issued its products;
+    `complete`, once the product that its exponentials wait for is complete."""
     fast_math: bool = False
     """Whether exponentials may use one instruction each: denormal results become 0, and `exp` is
     less exact."""

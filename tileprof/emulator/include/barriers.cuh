@@ -12,6 +12,7 @@ TP_INLINE void tp_turn_wait(int group) { tp_barrier(2 + group, 256); }
 template <int GROUPS> TP_INLINE void tp_turn_pass(int group) {
   tp_barrier_arrive(2 + (group + 1) % GROUPS, 256);
 }
+template <int GROUPS> TP_INLINE void tp_turn_pass_ahead(int group) { tp_turn_pass<GROUPS>(group); }
 TP_INLINE void tp_warp_barrier() { tp_emulator::meet("tp_warp_barrier", nullptr, nullptr); }
 TP_INLINE bool tp_barrier_any(bool x) { return tp_emulator::barrier_vote(x) > 0; }
 TP_INLINE bool tp_barrier_all(bool x) { return tp_emulator::barrier_vote(!x) == 0; }

@@ -22,6 +22,7 @@ TP_INLINE uint64_t tp_descriptor_uniform(uint64_t descriptor) { return descripto
 TP_INLINE void tp_wgmma_fence() { tp_emulator::wgmma_fence(); }
 TP_INLINE void tp_wgmma_commit() { tp_emulator::wgmma_commit(); }
 template <int N> TP_INLINE void tp_wgmma_wait() { tp_emulator::wgmma_wait(N); }
+template <int N> TP_INLINE void tp_wgmma_wait_behind(int) { tp_wgmma_wait<N>(); }
 template <int N> TP_INLINE void tp_wgmma_after(const float (&)[N]) {}
 template <int N, class T> TP_INLINE void tp_wgmma_hold(T *) {}
 template <class T, int N> TP_INLINE void tp_wgmma_hold(T (&)[N]) {}

@@ -56,7 +56,10 @@ def _wait(ctx: Context, op: ir.Wait) -> None:
                 sums = ctx.fragment(op.after)
                 if sums.layout.registers_per_thread <= ORDERED_REGISTERS:
                     line(f"tp_wgmma_after({sums.array});")
-            line(f"tp_wgmma_wait<{op.pending}>();")
+            if op.behind and op.after is None:
+                line(f"tp_wgmma_wait_behind<{op.pending}>(tp_warp >> 2);")
+            else:
+                line(f"tp_wgmma_wait<{op.pending}>();")
             for value in op.held:
                 line(f"tp_wgmma_hold({ctx.fragment(value).array});")
         case "cp.async":

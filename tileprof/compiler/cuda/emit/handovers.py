@@ -24,8 +24,9 @@ def emit(ctx: Context, op: ir.TurnStart | ir.TurnWait | ir.TurnPass) -> None:
             ctx.writer.line(f"tp_turn_start({group});")
         case ir.TurnWait():
             ctx.writer.line(f"tp_turn_wait({group});")
-        case ir.TurnPass():
-            ctx.writer.line(f"tp_turn_pass<{ctx.threads // WARP_GROUP}>({group});")
+        case ir.TurnPass(ahead=ahead):
+            name = "tp_turn_pass_ahead" if ahead else "tp_turn_pass"
+            ctx.writer.line(f"{name}<{ctx.threads // WARP_GROUP}>({group});")
 
 
 def named_barriers(launch: ir.Launch) -> int:

@@ -21,6 +21,12 @@ TP_INLINE void tp_turn_wait(int group) { tp_barrier(2 + group, 256); }
 template <int GROUPS> TP_INLINE void tp_turn_pass(int group) {
   tp_barrier_arrive(group + 1 < GROUPS ? 3 + group : 2, 256);
 }
+// Arithmetic behind it stays behind: ptxas moves it across an arrival, but not across the end of a
+// loop.  No group has a negative number, of which ptxas does not know.
+template <int GROUPS> TP_INLINE void tp_turn_pass_ahead(int group) {
+  do tp_turn_pass<GROUPS>(group);
+  while (group < 0);
+}
 TP_INLINE void tp_warp_barrier() { __syncwarp(); }
 // Whether `x` holds in any (all) threads of the block; a barrier of the whole block.
 TP_INLINE bool tp_barrier_any(bool x) { return __syncthreads_or(x); }

@@ -33,6 +33,14 @@ TP_INLINE void tp_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned
 template <int N> TP_INLINE void tp_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
+// Arithmetic before it stays before it: ptxas moves a wait ahead of what does not need it, but not
+// across the beginning of a loop.  No group has a negative number, of which ptxas does not know; the
+// compiler before it forgets what `tp_turn_pass_ahead` said of it.
+template <int N> TP_INLINE void tp_wgmma_wait_behind(int group) {
+  asm volatile("" : "+r"(group));
+  do tp_wgmma_wait<N>();
+  while (group < 0);
+}
 // A wait behind it stays behind what these sums need: ptxas knows of no reason why a wait should not
 // be issued before arithmetic.  The only NaN that an addition makes is another one.
 template <int N> TP_INLINE void tp_wgmma_after(const float (&sums)[N]) {

@@ -32,18 +32,24 @@ Such loops are left alone unless the author asks (`ping_pong=True`), or exponent
 products of 8 bits (`alternates_alone`): a group's exponentials wait for both of its products, so a
 hand-over that comes late is time lost to it, which the first form hides.
 
+A group that has only issued its products shares the tensor cores with the next one: both may get
+their scores at the same time, and compute exponentials together again.  With
+`hand_over="complete"` a hold ends behind `wait scores`; a wait for values that follows some of the
+exponentials then stays behind these in machine code, too.
+
 Nothing can hang.  Every way through a loop passes on each hold that it takes (`ir.verify` follows
 all of them), and all groups go the same way: trip counts and conditions around are the same for
 every thread of the block, else there are no hand-overs.  They have an order then: those of the
 first round, group by group, those of the second, …  While it holds the tensor cores a group waits
-for nothing but tiles, and for these only what groups did before their holds of the same round (see
-`plan.py`).
+for nothing but its own products and tiles, and for these only what groups did before their holds of
+the same round (see `plan.py`).
 In: a launch with waits and barriers.  Out: the same with hand-overs, and remarks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -102,7 +108,8 @@ class _Launch:
             return TurnedOff()
         if reason := self._control_reason(loop, around):
             return reason
-        plan = plan_hand_over(loop, self.launch, self.groups)
+        complete = self.lowering.controls.hand_over == "complete"
+        plan = plan_hand_over(loop, self.launch, self.groups, complete=complete)
         if asked or isinstance(plan, Reason):
             return plan
         if plan.share < PING_PONG_SHARE:
@@ -149,7 +156,8 @@ class _Launch:
 
 
 def _turns(groups: int, plan: Plan) -> TakeTurns:
-    return TakeTurns(groups, "exponentials" if plan.share else "arithmetic")
+    under: Literal["exponentials", "arithmetic"] = "exponentials" if plan.share else "arithmetic"
+    return TakeTurns(groups, under, plan.end is not plan.last)
 
 
 def _controls(op: ir.OpBase) -> Iterator[ir.Value]:
@@ -234,12 +242,16 @@ def _rewritten(launch: ir.Launch, plans: list[Plan]) -> ir.Launch:
     """The launch with the hand-overs of some loops."""
     wrapped = [p.loop for p in plans if p.wraps]
     takes: set[ir.OpBase] = {*(p.first for p in plans), *wrapped}
-    passes: set[ir.OpBase] = {*(p.last for p in plans), *wrapped}
+    late = {op for p in plans for op in p.late}
+    passes: set[ir.OpBase] = {*(p.end for p in plans), *wrapped}
 
     def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Roles):
             op.consumer.ops.insert(0, ir.TurnStart(span=op.span))
             return None
+        if before in late:
+            assert isinstance(op, ir.Wait)
+            op.behind = True
         if before not in takes and before not in passes:
             return None
         if isinstance(op, ir.For):
@@ -250,7 +262,7 @@ def _rewritten(launch: ir.Launch, plans: list[Plan]) -> ir.Launch:
             builder.emit(ir.TurnWait())
         builder.emit(op)
         if before in passes:
-            builder.emit(ir.TurnPass())
+            builder.emit(ir.TurnPass(ahead=isinstance(op, ir.Wait)))
         return list(op.results)
 
     return with_originals(launch, rule)

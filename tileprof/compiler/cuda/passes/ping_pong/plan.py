@@ -4,6 +4,8 @@ A group's hold of the tensor cores begins before the first product after the loo
 its other arithmetic, where it has none) and ends behind the last one before the next exponentials.
 In it a group may only wait for tiles that are loaded without what another group does while it holds
 them: whoever waits for them could not do it.
+It may also hold them until the product that these exponentials wait for is complete: then products
+of two groups never share the tensor cores' time up to there, in whatever order these take them.
 In: a loop of the consumers, with its waits and barriers.  Out: a `Plan`, or a reason against it.
 """
 
@@ -66,7 +68,11 @@ class Plan:
     first: ir.AsyncGemm
     """The group waits for the tensor cores before it."""
     last: ir.AsyncGemm
-    """The group hands them over behind it."""
+    """The last product of a hold."""
+    end: ir.OpBase
+    """The group hands the tensor cores over behind it: that product, or the wait for one."""
+    late: frozenset[ir.OpBase]
+    """Waits for products behind exponentials of the iteration, which run beside these products."""
     wraps: bool
     """Whether a group keeps them from one iteration to the next."""
     share: float
@@ -84,8 +90,11 @@ def share_of(ops: Sequence[ir.OpBase], products: Sequence[ir.Gemm]) -> float:
     return work_of(ops).special / sum(map(_clocks, products))
 
 
-def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
-    """The hand-overs of a loop that holds products; `groups`: warp groups that run it."""
+def plan_hand_over(
+    loop: ir.For, launch: ir.Launch, groups: int, *, complete: bool
+) -> Plan | Reason:
+    """The hand-overs of a loop that holds products; `groups`: warp groups that run it; `complete`:
+    a hold ends when the product that the next exponentials wait for is complete."""
     body = loop.body.ops
     at = [n for n, op in enumerate(body) if isinstance(op, ir.AsyncGemm)]
     products = [op for op in body if isinstance(op, ir.AsyncGemm)]
@@ -103,10 +112,20 @@ def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reaso
     first, last = products[(heavy + 1) % len(products)], products[heavy]
     inside = [op for n in range(heavy + 1, heavy + len(gaps)) for op in gaps[n % len(gaps)]]
     rest = [op for op in body[body.index(first) + 1 :] if op not in products]
+    end: ir.OpBase = last
+    late: frozenset[ir.OpBase] = frozenset()
+    if complete:
+        behind = body[body.index(last) + 1 :]
+        waits = [n for n, o in enumerate(behind) if isinstance(o, ir.Wait) and o.queue == "wgmma"]
+        if waits and behind[waits[0]] in gaps[heavy]:
+            end = behind[waits[0]]
+            inside += behind[: waits[0]]
+            more = (n for n in waits[1:] if work_of(behind[waits[0] : n]).special)
+            late = frozenset(behind[n] for n in more)
     if reason := _section_reason(inside, len(rest) if wraps else len(inside), launch):
         return reason
     share = total.special / sum(_clocks(p.gemm) for p in products)
-    return Plan(loop, first, last, wraps, share)
+    return Plan(loop, first, last, end, late, wraps, share)
 
 
 def _clocks(op: ir.Gemm) -> float:
