@@ -1,5 +1,9 @@
 """Loops, branches and rebound names in a kernel mean what they mean in Python."""
 
+# mypy: disable-error-code="valid-type, no-redef, no-untyped-def"
+# ruff: noqa: ANN001, ANN201
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -128,7 +132,8 @@ def test_static_branches_leave_no_trace() -> None:
 def options_in_conditions(A, B, keep: bool, either: bool):
     """Conditions of the kernel beside those that Python knows; `B` may be missing."""
     A: T.Tensor((8,), T.int32)
-    B: T.Tensor((8,), T.int32)
+    if keep:
+        B: T.Tensor((8,), T.int32)
     C = T.empty((8,), T.int32)
     with T.Kernel(8, threads=32) as b:
         C[b] = 0
