@@ -498,4 +498,5 @@ MISTAKES["signatures"] = {
         f.__name__: f
         for f in (outside_of_a_kernel, called_program, unknown_option, compile_of_function)
     },
+    "jit_of_program": lambda: tileprof.jit(out_idx=-1)(threads),
 }  # fmt: skip
