@@ -47,7 +47,7 @@ class Knowledge:
     named: set[str] = field(default_factory=set)
     """Names of extents that the kernel has."""
     origins: dict[str, str] = field(default_factory=dict)
-    """Where the value of a `T.const` name comes from: "dimension 1 of `A`"."""
+    """Source of the value of each `T.const` name, such as "dimension 1 of `A`"."""
 
 
 @dataclass(frozen=True, slots=True)
