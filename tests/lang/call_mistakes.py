@@ -25,6 +25,18 @@ def plus(A, B, block: int = 4):
 
 
 @tileprof.jit
+def products(A, B):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float32)
+    B: T.Tensor((K, N), T.float32)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(1) as _:
+        for i, j in T.Parallel(M, N):
+            C[i, j] = A[i, 0] * B[0, j]
+    return C
+
+
+@tileprof.jit
 def unannotated_tensor(A):
     N = T.const("N")
     C = T.empty((N,), T.float32)
@@ -51,6 +63,8 @@ CALL_MISTAKES = {
     "extent_misspelt": lambda: plus.compile(n=8),
     "extent_negative": lambda: plus.compile(N=-8),
     "extent_text": lambda: plus.compile(N="8"),
+    "extent_of_another_argument": lambda: products(ROW.reshape(2, 4), ROW.reshape(8, 1)),
+    "extent_of_one_of_two": lambda: products(ROW.reshape(1, 8), ROW.reshape(1, 8)),
     "unannotated_tensor": lambda: unannotated_tensor(ROW),
     "tensor_of_no_parameter": lambda: tensor_of_no_parameter(ROW),
 }

@@ -331,6 +331,11 @@ def tile_in_parallel(A, B, n, bx):
         T.clear(x)
 
 
+def part_in_parallel(A, B, n, bx):
+    for i in T.Parallel(64):
+        A[i] = B[i, 0]
+
+
 def parallel_in_parallel(A, B, n, bx):
     for i in T.Parallel(4):
         for j in T.Parallel(4):
@@ -468,7 +473,10 @@ BODIES = {
         buffer_changes, carried_in_parallel, break_in_parallel, break_of_unrolled, loop_else,
         whole_buffer_plus, loop_names, endless_macro, wrong_macro_call,
     ],
-    "places": [tile_in_parallel, parallel_in_parallel, scope_in_parallel, kernel_in_kernel],
+    "places": [
+        tile_in_parallel, part_in_parallel, parallel_in_parallel, scope_in_parallel,
+        kernel_in_kernel,
+    ],
 }  # fmt: skip
 MISTAKES = {group: {b.__name__: kernel(b) for b in bodies} for group, bodies in BODIES.items()}
 MISTAKES["signatures"] = {
@@ -490,4 +498,5 @@ MISTAKES["signatures"] = {
         f.__name__: f
         for f in (outside_of_a_kernel, called_program, unknown_option, compile_of_function)
     },
+    "jit_of_program": lambda: tileprof.jit(out_idx=-1)(threads),
 }  # fmt: skip

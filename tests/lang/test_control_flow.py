@@ -1,5 +1,9 @@
 """Loops, branches and rebound names in a kernel mean what they mean in Python."""
 
+# mypy: disable-error-code="valid-type, no-redef, no-untyped-def"
+# ruff: noqa: ANN001, ANN201
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -122,3 +126,36 @@ def test_static_branches_leave_no_trace() -> None:
     kernel = run_flow.compile(flow=T.macro(flow)).traced
     assert not any(isinstance(op, ir.If) for op in kernel.ops())
     assert in_kernel(flow, DATA, 1)[1] == 5
+
+
+@tileprof.jit
+def options_in_conditions(A, B, keep: bool, either: bool):
+    """Conditions of the kernel beside those that Python knows; `B` may be missing."""
+    A: T.Tensor((8,), T.int32)
+    if keep:
+        B: T.Tensor((8,), T.int32)
+    C = T.empty((8,), T.int32)
+    with T.Kernel(8, threads=32) as b:
+        C[b] = 0
+        if A[b] > 0 and keep and b < 6:
+            C[b] = 1
+        if A[b] > 0 and b < 4 and keep:
+            C[b] += B[b]
+        if A[b] > 0 or either:
+            C[b] += 10
+        if either or A[b] > 2 or keep:
+            C[b] += 100
+    return C
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("either", [True, False])
+def test_operand_that_python_knows_decides_a_condition(keep: bool, either: bool) -> None:
+    """What stands under `x > 0 and False` is no part of the kernel: its tensor may be None."""
+    a, b = np.array([1, -1, 3, 4, 5, -6, 7, 8], np.int32), np.arange(8, dtype=np.int32)
+    right = np.where((a > 0) & keep & (b < 6), 1, 0) + np.where((a > 0) & (b < 4) & keep, b, 0)
+    right += np.where((a > 0) | either, 10, 0) + np.where(either | (a > 2) | keep, 100, 0)
+    for device in ("interpreter", "cpu"):
+        with tileprof.device(device):
+            made = options_in_conditions(a, b if keep else None, keep, either)
+        assert made.tolist() == right.tolist(), device

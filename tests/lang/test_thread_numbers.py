@@ -255,6 +255,43 @@ def test_places_from_atomics() -> None:
 
 
 @tileprof.jit
+def atomics_of_tiles(A, half: int = THREADS // 2):
+    """Atomics of threads beside atomics of points, which are done once each."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.int32)
+    sums = T.empty((N,), T.int32)
+    counts = T.empty((3,), T.int32)
+    with T.Kernel(1, threads=THREADS) as _:
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((N,), T.int32)
+        c = T.alloc_shared((3,), T.int32)
+        T.clear(s)
+        T.clear(c)
+        T.atomic_add(c[0], 1)
+        if tx < half:
+            for i in T.Parallel(N):
+                T.atomic_add(s[i], A[i])
+        for _k in T.serial(2):
+            if tx % 4 == 0:
+                T.atomic_add(c[1], 1)
+            for i in T.Parallel(N):
+                if T.atomic_add(c[2], 1, return_prev=True) < 5:
+                    T.atomic_add(s[i % 2], 100)
+        T.copy(s, sums)
+        T.copy(c, counts)
+    return sums, counts
+
+
+def test_atomics_of_points_are_done_once_beside_numbers_of_threads() -> None:
+    """A `T.Parallel` with an atomic is work on a whole tile; only other atomics count threads."""
+    a = RNG.integers(-5, 5, 75).astype("i4")
+    for device, (sums, counts) in results_everywhere(atomics_of_tiles, [a], debug=False):
+        assert counts.tolist() == [THREADS, THREADS // 2, 150], device
+        assert (sums[2:] == a[2:]).all(), device
+        assert sums[:2].sum() == a[:2].sum() + 500, device
+
+
+@tileprof.jit
 def gathered(A, late: bool = False, twice: bool = False):
     """Threads put the positive ones of four elements each into shared memory."""
     W = T.const("W")

@@ -486,7 +486,10 @@ def jit(
             raise UsageError(
                 f"`tileprof.jit` of {held!r:.60}",
                 location=here(),
-                hint="It takes a function: put `@tileprof.jit` above its `def`.",
+                hint="Leave `@tileprof.jit` out, and compile what `@T.prim_func` gives: "
+                "`kernel = tileprof.compile(main, out_idx=[-1])`."
+                if isinstance(held, PrimFunc)
+                else "It takes a function: put `@tileprof.jit` above its `def`.",
             )
         return JitFunction(held, out_idx, names, debug, made)
 

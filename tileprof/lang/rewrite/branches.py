@@ -211,9 +211,13 @@ def _two_objects(name: str, first: Any, second: Any) -> Poison:
 
 
 class Conjunction:
-    """`a and b`, `a or b`: an operand that is not wanted is not computed."""
+    """`a and b`, `a or b`: an operand that is not wanted is not computed.
 
-    __slots__ = ("_goes_on", "_kind", "_open", "_operands", "_tracer")
+    An operand that Python knows decides the whole, or is left out: with `i == 0 and False`, the
+    kernel does not have what stands under this condition.
+    """
+
+    __slots__ = ("_decided", "_goes_on", "_kind", "_open", "_operands", "_tracer")
 
     def __init__(self, tracer: Tracer, kind: str) -> None:
         self._tracer = tracer
@@ -221,14 +225,21 @@ class Conjunction:
         self._goes_on = kind == "and"
         self._operands: list[tuple[Region | None, ir.Value]] = []
         self._open: Region | None = None
+        self._decided = False
 
     def operand(self, value: Any) -> Any:
         """Return the next operand; gives the truth that makes Python go on, or decides here."""
         if not self._operands and not staged(value):
             return value
         tracer = self._tracer
-        held = value if staged(value) else bool(value)
-        condition = tracer.condition(held)
+        if not staged(value):
+            if bool(value) == self._goes_on:
+                return self._goes_on
+            if all(region is None or tracer.cheap(region) for region, _ in self._operands):
+                self._decided = True
+                return not self._goes_on
+            value = bool(value)
+        condition = tracer.condition(value)
         if self._open is not None:
             tracer.pop(self._open)
         self._operands.append((self._open, condition))
@@ -242,6 +253,8 @@ class Conjunction:
         tracer = self._tracer
         # The block for an operand after the last one is empty.
         tracer.pop(self._open)
+        if self._decided:
+            return not self._goes_on
         region, value = self._operands.pop()
         while self._operands:
             outer, condition = self._operands.pop()

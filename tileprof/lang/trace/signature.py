@@ -46,6 +46,8 @@ class Knowledge:
     """Loops whose condition Python knows at first and only the running kernel later."""
     named: set[str] = field(default_factory=set)
     """Names of extents that the kernel has."""
+    origins: dict[str, str] = field(default_factory=dict)
+    """Source of the value of each `T.const` name, such as "dimension 1 of `A`"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +214,34 @@ class Tracer(RandomNumbers):
         for dims, actual in sides:
             for at, extent in enumerate(dims):
                 if isinstance(extent, Placeholder) and extent.name and actual is not None:
-                    self.knowledge.extents.setdefault(extent.name, actual[at])
+                    if extent.name not in self.knowledge.extents:
+                        self.knowledge.extents[extent.name] = actual[at]
+                        self.knowledge.origins[extent.name] = (
+                            f"{'dimension' if dims is annotation.shape else 'stride'} {at} "
+                            f"of `{name}`"
+                        )
                     self._open.pop(extent.name, None)
                     if not self._open:
                         raise Retrace
+        for at, extent in enumerate(annotation.shape if given.shape is not None else ()):
+            if isinstance(extent, int):
+                self._compare(name, annotation, given.shape or (), at)
+
+    def _compare(self, name: str, annotation: TensorType, shape: tuple[int, ...], at: int) -> None:
+        """ArgumentError where an extent is another than a `T.const` name has by an argument before;
+        extents that are numbers in the text are compared when the call is planned."""
+        wanted, known = annotation.shape[at], self.knowledge.extents
+        origins = {n: o for n, o in self.knowledge.origins.items() if known[n] == wanted}
+        others = {n: o for n, o in origins.items() if not o.endswith(f"`{name}`")}
+        if shape[at] == wanted or not origins:
+            return
+        named = " or ".join(f"`{n}` by {o}" for n, o in (others or origins).items())
+        raise ArgumentError(
+            f"argument `{name}` has {shape[at]} in dimension {at}, and {wanted} is expected, "
+            f"which is {named}",
+            location=self.location(),
+            hint=f"Its shape is {shape}.",
+        )
 
     def empty(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
         """Return a tensor that the call allocates."""

@@ -104,6 +104,15 @@ class Tiles(Buffers):
         """`buffer[key] = value`, converted to the element type."""
         parts = self._parts(buffer, key)
         if any(isinstance(p, slice) for p in parts):
+            if self.inner("parallel") is not None:
+                names = ", ".join("ijklmnopqrst"[: buffer.ndim])
+                self.fail(
+                    ShapeError,
+                    f"a point of `T.Parallel` writes a part of `{buffer.name}`, which has "
+                    f"{buffer.ndim} dimensions",
+                    f"Give an index for each: `{buffer.name}[{names}] = …`; write whole parts "
+                    "outside of the loop.",
+                )
             region = self._region(buffer, parts)
             if isinstance(value, (Buffer, BufferRegion)):
                 self.copy(value, region, ())

@@ -59,6 +59,8 @@ class Differences:
     def _classified(self, block: ir.Block, apart: Axes) -> None:
         """Note what differs in a block that threads run or leave along the axes `apart`."""
         for op in block.ops:
+            if isinstance(op, ir.Parallel) and not self.differs(op):
+                continue  # its points are dealt to threads: what an atomic gives differs by point
             if is_combined(op):
                 self.note(self.private, op.source, frozenset({op.dim}))
                 axes = self.private[op.source]
@@ -103,7 +105,14 @@ class Differences:
 
     def differs(self, op: ir.OpBase) -> bool:
         """Return whether an op, or one inside of it, differs between threads."""
-        inner = (o for block in op.blocks() for o in ir.walk(block))
-        return bool(self.along(op.all_operand_values())) or any(
-            isinstance(o, ir.Atomic) for o in (op, *inner)
-        )
+        return bool(self.along(op.all_operand_values())) or _counts_threads(op)
+
+
+def _counts_threads(op: ir.OpBase) -> bool:
+    """Return whether an op has an atomic that each thread does: one of a `Parallel` is done once
+    for each point, whichever thread does it."""
+    if isinstance(op, ir.Atomic):
+        return True
+    return not isinstance(op, ir.Parallel) and any(
+        _counts_threads(inner) for block in op.blocks() for inner in block.ops
+    )
