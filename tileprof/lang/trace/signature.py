@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import Any
+from typing import Any, Literal
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, DTypeError, KernelError, Location, ShapeError
@@ -34,6 +34,16 @@ class Given:
     contiguous: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class ExtentOrigin:
+    """The part of an argument that gave an extent its value."""
+
+    argument: str
+    of: Literal["dimension", "stride"]
+    at: int
+    """Position of the dimension or stride."""
+
+
 @dataclass(slots=True)
 class Knowledge:
     """Knowledge that one trace of a kernel leaves for the next."""
@@ -46,8 +56,8 @@ class Knowledge:
     """Loops whose condition Python knows at first and only the running kernel later."""
     named: set[str] = field(default_factory=set)
     """Names of extents that the kernel has."""
-    origins: dict[str, str] = field(default_factory=dict)
-    """Source of the value of each `T.const` name, such as "dimension 1 of `A`"."""
+    origins: dict[str, ExtentOrigin] = field(default_factory=dict)
+    """Source of the value of each `T.const` name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +226,10 @@ class Tracer(RandomNumbers):
                 if isinstance(extent, Placeholder) and extent.name and actual is not None:
                     if extent.name not in self.knowledge.extents:
                         self.knowledge.extents[extent.name] = actual[at]
-                        self.knowledge.origins[extent.name] = (
-                            f"{'dimension' if dims is annotation.shape else 'stride'} {at} "
-                            f"of `{name}`"
-                        )
+                        of: Literal["dimension", "stride"] = "dimension"
+                        if dims is not annotation.shape:
+                            of = "stride"
+                        self.knowledge.origins[extent.name] = ExtentOrigin(name, of, at)
                     self._open.pop(extent.name, None)
                     if not self._open:
                         raise Retrace
@@ -232,10 +242,12 @@ class Tracer(RandomNumbers):
         extents that are numbers in the text are compared when the call is planned."""
         wanted, known = annotation.shape[at], self.knowledge.extents
         origins = {n: o for n, o in self.knowledge.origins.items() if known[n] == wanted}
-        others = {n: o for n, o in origins.items() if not o.endswith(f"`{name}`")}
+        others = {n: o for n, o in origins.items() if o.argument != name}
         if shape[at] == wanted or not origins:
             return
-        named = " or ".join(f"`{n}` by {o}" for n, o in (others or origins).items())
+        named = " or ".join(
+            f"`{n}` by {o.of} {o.at} of `{o.argument}`" for n, o in (others or origins).items()
+        )
         raise ArgumentError(
             f"argument `{name}` has {shape[at]} in dimension {at}, and {wanted} is expected, "
             f"which is {named}",
