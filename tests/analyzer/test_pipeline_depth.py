@@ -16,6 +16,7 @@ from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.fixes import LoweringControl
 from tileprof.analyzer.kernel.pipelines import ring_in_code
+from tileprof.analyzer.numbers.reports import REPORT_LIKELY_OF_ROOF
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
@@ -215,7 +216,7 @@ def test_bandwidth_that_is_used_up() -> None:
         program(replace(made, metrics={"bytes": 0.5e9 / 1000}), peaks={"l2_read": 1e9}), RULE
     )
     assert half.kernel_gain is not None
-    assert half.kernel_gain.mid == pytest.approx(2)
+    assert half.kernel_gain.mid == pytest.approx(2 * REPORT_LIKELY_OF_ROOF)
     assert half.kernel_gain.high == pytest.approx(2)
 
 

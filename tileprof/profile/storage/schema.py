@@ -325,7 +325,7 @@ BASE: Final = (
     PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
     TRACKS, TRACK_TOTALS, TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES,
     CTA_COLUMNS, KERNELS, KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES,
-    DEVICES, DEVICE_PEAKS, NATIVE_MODULES, SOURCES, LAUNCH_VARIANTS, LAUNCH_ARGUMENTS,
+    DEVICES, DEVICE_PEAKS, NATIVE_MODULES, SOURCES,
 )  # fmt: skip
 """Tables of every file that this version writes."""
 PC_TABLES: Final = (
@@ -335,7 +335,9 @@ PC_TABLES: Final = (
 """Tables of files with samples or counts of instructions; other files do without them."""
 SERIES_TABLES: Final = (COUNTER_SERIES, COUNTER_COLUMNS)
 """Tables of files with hardware counters over time; other files do without them."""
-TABLES: Final = (*BASE, *PC_TABLES, *SERIES_TABLES)
+LAUNCH_TABLES: Final = (LAUNCH_VARIANTS, LAUNCH_ARGUMENTS)
+"""Tables of files with arguments of launches; other files do without them."""
+TABLES: Final = (*BASE, *PC_TABLES, *SERIES_TABLES, *LAUNCH_TABLES)
 """All tables that the reader knows."""
 
 _VIEWS: Final = """

@@ -28,7 +28,13 @@ from tileprof.profile.storage import (
     timeline_bytes,
     track_bytes,
 )
-from tileprof.profile.storage.schema import PC_TABLES, SCHEMA, SERIES_TABLES, statements
+from tileprof.profile.storage.schema import (
+    LAUNCH_TABLES,
+    PC_TABLES,
+    SCHEMA,
+    SERIES_TABLES,
+    statements,
+)
 from tileprof.profile.tables import Attribute, KernelInfo
 from tileprof.profile.timeline import Timeline, Track
 from tileprof.profile.track_totals import TrackTotals
@@ -229,6 +235,9 @@ class _Writer:
             self._insert("rejections", rows)
 
     def _launches(self, launches: Sequence[LaunchVariant]) -> None:
+        if not launches:
+            return
+        self._database.executescript(statements(LAUNCH_TABLES))
         for i, each in enumerate(launches):
             place = self._location(each.place)
             row = (i, _text(each.kernel), place, each.looked_at, each.others)
