@@ -39,7 +39,7 @@ class Claim:
     family: str
     rule: str
     repair: str
-    """What the repair does, in a few words."""
+    """Change that the repair makes, in a few words."""
     edits: tuple[tuple[str, str], ...]
     """Texts that stand once in the kernel's source, and what takes their place."""
 

@@ -73,7 +73,8 @@ def test_what_is_handed_over_in_no_known_way(statements: tuple[str, ...]) -> Non
 
 
 def test_tensor_that_was_seen_under_two_names() -> None:
-    """What the second was given for `active`, the first stored; not where another launch did."""
+    """A tensor is handed over that the first launch stored and the second got under another name;
+    not one that a third launch stored."""
     origin = Origin("silu", LINE, "out")
     active = TensorArgument("x", "float32", 64, 4, 0, origin)
     place = Location(FILE, LINE + 1)

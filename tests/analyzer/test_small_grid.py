@@ -55,7 +55,7 @@ def test_tiles_of_a_product_load_by_their_edges() -> None:
 
 
 def test_work_that_memory_bounds() -> None:
-    """Of the time bytes take 0.744, and 0.9 of the best rate is likely reached."""
+    """Bytes take 0.744 of the time at the best rate, of which a kernel likely reaches 0.9."""
     many = Made(attributes=launch(66), metrics={"bytes": 7.44e8})
     finding = only(on_h200(many, {"hbm_copy": 1e12}), RULE)
     assert finding.kernel_gain is not None

@@ -111,7 +111,7 @@ FACTS: dict[str, tuple[str, tuple[str, ...], Callable[[TileKernel], object]]] = 
     "done again": (_LOOP, AGAIN, repeated),
     "a block that walks tiles": ("", LONG, walk_of),
 }
-"""By fact: what stands before its spellings, these, and what finds it."""
+"""Facts by name: the lines before each spelling, the spellings, and the function that finds it."""
 
 
 def traced(body: str, folder: Path) -> TileKernel:
@@ -130,6 +130,6 @@ def traced(body: str, folder: Path) -> TileKernel:
     ("fact", "number"), [(fact, at) for fact, held in FACTS.items() for at in range(len(held[1]))]
 )
 def test_a_fact_is_found_in_each_spelling(fact: str, number: int, tmp_path: Path) -> None:
-    """In helpers, with other loops, orders of axes and operands, conditions and types."""
+    """Spellings with helpers, other loops, orders of axes and operands, conditions and types."""
     before, spellings, finds = FACTS[fact]
     assert finds(traced(before + spellings[number], tmp_path))

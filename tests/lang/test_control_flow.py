@@ -151,7 +151,7 @@ def options_in_conditions(A, B, keep: bool, either: bool):
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("either", [True, False])
 def test_operand_that_python_knows_decides_a_condition(keep: bool, either: bool) -> None:
-    """What stands under `x > 0 and False` is no part of the kernel: its tensor may be None."""
+    """The body of `if x > 0 and False` is no part of the kernel: its tensor may be None."""
     a, b = np.array([1, -1, 3, 4, 5, -6, 7, 8], np.int32), np.arange(8, dtype=np.int32)
     right = np.where((a > 0) & keep & (b < 6), 1, 0) + np.where((a > 0) & (b < 4) & keep, b, 0)
     right += np.where((a > 0) | either, 10, 0) + np.where(either | (a > 2) | keep, 100, 0)

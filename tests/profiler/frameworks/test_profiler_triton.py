@@ -316,7 +316,7 @@ def test_nothing_is_kept_of_a_launch(launching: Launching) -> None:
 
 
 def seen(session: Any) -> list[LaunchVariant]:
-    """What was seen of the launches of a recording's kernels."""
+    """Return the variants of launches in a recording's profile."""
     assert session.profile is not None
     return list(session.profile.tables.launches)
 
@@ -341,7 +341,7 @@ def test_arguments_of_launches(launching: Launching) -> None:
 
 
 def test_memory_of_a_dead_tensor_is_anyones(launching: Launching) -> None:
-    """What is given at its address later may be another tensor, of which nothing is said."""
+    """A tensor at the same address later may be another one: nothing is said of who stored it."""
     kernel = CompiledKernel()
     with profiler.profile(context="scopes") as session:
         for _ in range(2):

@@ -93,6 +93,15 @@ def bodies(text: str) -> Iterator[list[ast.stmt]]:
                 yield body
 
 
+def called(call: ast.Call) -> str:
+    """Return the last name of the function that is called, as `store` of `tl.store(…)`; empty where
+    it has none."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
 def calls_in_function(text: str, line: int, name: str) -> list[int]:
     """Return the lines on which the innermost function around a line, or the module, calls
     `name`. Functions inside that one do not count; there are none where it is no Python."""
@@ -114,12 +123,7 @@ def _spans_and_calls(text: str, name: str) -> tuple[list[tuple[int, int]], list[
         for each in nodes
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    calls = [
-        each.lineno
-        for each in nodes
-        if isinstance(each, ast.Call)
-        and name in (getattr(each.func, "attr", None), getattr(each.func, "id", None))
-    ]
+    calls = [each.lineno for each in nodes if isinstance(each, ast.Call) and called(each) == name]
     return spans, calls
 
 
@@ -138,7 +142,7 @@ def _assigned(statement: ast.stmt) -> ast.Call | None:
     parts = (call.func, *call.args, *(each.value for each in call.keywords))
     plain = all(isinstance(node, _PLAIN) for part in parts for node in ast.walk(part))
     taken = any(isinstance(node, ast.Name) for part in parts[1:] for node in ast.walk(part))
-    other = ast.unparse(call.func).rpartition(".")[2] in _GO_ON
+    other = called(call) in _GO_ON
     return call if plain and taken and not other else None
 
 

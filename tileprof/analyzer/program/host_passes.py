@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tileprof.analyzer.program.calls import parsed
+from tileprof.analyzer.program.calls import called, parsed
 from tileprof.analyzer.program.triton_kernels import (
     Launch,
     TritonKernel,
-    called,
     imported_names,
     is_kernel,
     launched,

@@ -72,8 +72,8 @@ def _names(launch: Launch, parameters: Iterable[str]) -> list[str]:
 
 
 def _seen(one: Launch, other: Launch, file: str, launches: Sequence[LaunchVariant]) -> str:
-    """What the text gives a launch for a tensor that, as was seen, the one before it stored; empty
-    if there is none."""
+    """Return the text of a launch's argument whose tensor the launch before it stored, by the
+    recording; empty if there is none."""
     seen = seen_at(launches, other.kernel.name, file, [other.call.lineno])
     for parameter in sorted({*other.kernel.loads} & {*other.given}):
         tensors = (each.tensor(parameter) for each in seen)

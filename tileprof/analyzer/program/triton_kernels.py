@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tileprof.analyzer.program.calls import parsed
+from tileprof.analyzer.program.calls import called, parsed
 
 _Access: TypeAlias = Literal["load", "store", "add"]
 _JIT = ("triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit", "gluon.jit", "jit",
@@ -240,7 +240,8 @@ class _Reader:
         return found
 
     def _accessed(self, call: ast.Call) -> tuple[_Access, set[str]] | None:
-        """What a call does with memory, and the parameters that its address is made of."""
+        """Return whether a call loads, stores or adds, and the parameters that its address is made
+        of; None where it accesses no memory."""
         if (kind := _kind(call)) is None or not isinstance(call.func, ast.Attribute):
             return None
         place = call.func.value
@@ -327,11 +328,6 @@ def _made_of(node: ast.AST, roots: Mapping[str, set[str]], addresses: bool = Tru
     return set[str]().union(
         *(_made_of(each, roots, addresses) for each in ast.iter_child_nodes(node))
     )
-
-
-def called(call: ast.Call) -> str:
-    """Return the last name of the function that is called."""
-    return ast.unparse(call.func).rpartition(".")[2]
 
 
 def _kind(call: ast.Call) -> _Access | None:

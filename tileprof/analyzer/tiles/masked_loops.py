@@ -72,7 +72,7 @@ def _masked(values: Values, op: Op) -> Masked | None:
 
 _NOT = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 _TURNED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-"""By comparison, the same one with its operands exchanged."""
+"""Comparisons that say the same with their operands exchanged."""
 
 
 def _bounds(
