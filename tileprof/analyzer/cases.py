@@ -23,6 +23,7 @@ from tileprof.analyzer.machine.repeats import repetition, turns_of
 from tileprof.analyzer.machine.stored import stored_share
 from tileprof.analyzer.numbers.shared import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.phases import Phase, phases
+from tileprof.analyzer.program.seen_tensors import seen_tensors
 from tileprof.analyzer.program_facts import ProgramFacts
 from tileprof.analyzer.roofs import Roofs
 from tileprof.analyzer.tiles.conditions import products_by_data
@@ -241,12 +242,20 @@ class KernelCase:
     @cached_property
     def needed_part(self) -> float:
         """Of the bytes that are known of a kernel without a program, those but for what it loads
-        after it stored it: who counts tensors that are loaded and stored counts these twice."""
+        after it stored it, and for tensors that nothing reads: who counts tensors that are loaded
+        and stored counts these twice."""
         moved, code = self.total("bytes"), self.sampled
         threads = self.extent("grid") * self.extent("block") * self.launches
         if self.ir or not moved or code is None or not threads:
             return 1.0
-        return max(HALFWAY, 1 - threads * reloaded_bytes(code) / moved)
+        return max(HALFWAY, 1 - (threads * reloaded_bytes(code) + self.unread_bytes) / moved)
+
+    @cached_property
+    def unread_bytes(self) -> float:
+        """Bytes of all launches that it stores for nobody, as its text tells."""
+        tensors = seen_tensors(self.program.profile.tables, self.name)
+        held = (tensor for each, tensor, _ in tensors if not each.numbers)
+        return float(self.launches * sum(each.elements * each.width for each in held))
 
     @cached_property
     def _flops(self) -> float:

@@ -12,6 +12,13 @@ Only what is plain counts: a name that a function assigns once, and of which all
 copy stays where the kernel changes it, or where what was copied may change before the kernel reads
 it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
 is stored.
+
+Tensors that need not be are found the same way (`needless_tensors`): numbers in order, by which a
+kernel takes its rows, and what a kernel stores for nobody:
+
+    kernel[grid](x, torch.arange(n), out)  addresses are made of what is loaded of the numbers
+    kept = torch.empty_like(x)             the kernel stores to it, and nothing else has it
+    kernel[grid](x, kept, out)
 """
 
 from __future__ import annotations
@@ -85,6 +92,36 @@ def host_passes(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[HostPass,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class NeedlessTensor:
+    """A tensor that a function makes for one kernel, which could do without it."""
+
+    call: str
+    """Text of the call that makes it."""
+    lines: range
+    """Lines of that call."""
+    tensor: str
+    """Its name, or the text of the call."""
+    numbers: bool
+    """Whether it holds 0, 1, 2, … for a kernel's addresses; else nothing reads it."""
+    kernel: str
+    parameter: str
+    """The kernel's name for the tensor that it is given."""
+    accesses: tuple[int, ...]
+    """Lines of the kernel that load from or store to it."""
+    launch: range
+    """Lines of the call that launches the kernel."""
+
+
+@lru_cache(maxsize=64)
+def needless_tensors(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[NeedlessTensor, ...]:
+    """Return all such tensors of a file, none where it is no Python."""
+    known = {each.name: each for each in kernels}
+    return tuple(
+        found for function in _functions(text) for found in _Function(function, known).needless()
+    )
+
+
 @lru_cache(maxsize=64)
 def passes_written(text: str) -> Mapping[How, int]:
     """Return how many calls of a file, outside of kernels, copy, cast or fill a tensor."""
@@ -146,6 +183,45 @@ class _Function:
                 if isinstance(given, ast.Name):
                     yield from self._cleared(launch, parameter, given)
                     yield from self._after(launch, parameter, given)
+
+    def needless(self) -> Iterator[NeedlessTensor]:
+        """Yield the tensors of all launches that their kernels could do without."""
+        for launch in self.launches:
+            kernel, given = launch.kernel, launch.given
+            unread = {each for each in given if self._unread(launch, each)}
+            if not {*kernel.stores, *kernel.added} - unread:
+                unread = set()  # then nothing of the kernel is read, as in a measurement of it
+            for parameter in given:
+                numbers = self._counts(launch, parameter)
+                made = self._made(given[parameter])
+                if numbers or parameter in unread:
+                    lines = (kernel.loads if numbers else kernel.stores)[parameter]
+                    yield NeedlessTensor(
+                        ast.unparse(made), _lines(made), ast.unparse(given[parameter]), numbers,
+                        kernel.name, parameter, lines, _lines(launch.call),
+                    )  # fmt: skip
+
+    def _made(self, given: ast.expr) -> ast.expr:
+        """What an argument is, or what was bound to its name, where that is plain."""
+        value = self._once(given.id) if isinstance(given, ast.Name) else None
+        return value or given
+
+    def _counts(self, launch: Launch, parameter: str) -> bool:
+        """Whether a kernel takes its rows by 0, 1, 2, …, which nothing changes."""
+        kernel, given = launch.kernel, launch.given[parameter]
+        if parameter not in kernel.indices or not kernel.only_loads(parameter):
+            return False
+        alone = not isinstance(given, ast.Name) or self._loaded_alone(given.id)
+        return alone and _numbers_in_order(self._made(given))
+
+    def _unread(self, launch: Launch, parameter: str) -> bool:
+        """Whether a kernel alone has a new tensor, and only stores to it."""
+        given = launch.given[parameter]
+        if not isinstance(given, ast.Name) or not launch.kernel.only_stores(parameter):
+            return False
+        made = self._made(given)
+        fresh = isinstance(made, ast.Call) and called(made) in (*_EMPTY, *_FILLED)
+        return fresh and all(e is given or self._of_shape(e) for e in self.uses[given.id])
 
     def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of an input that kernels alone read."""
@@ -275,6 +351,22 @@ class _Function:
         if isinstance(above, ast.Attribute):
             above = self.above.get(above)
         return above if isinstance(above, ast.Call) else None
+
+
+def _numbers_in_order(node: ast.expr) -> bool:
+    """Whether an expression is `torch.arange` from 0 in steps of 1, whatever type it is cast to."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if ast.unparse(node.func) == "torch.arange":
+            first, step = node.args[:-1][:1], node.args[2:]
+            counted = not {"start", "step"} & {each.arg for each in node.keywords}
+            given = (*zip(first, (0,)), *zip(step, (1,)))
+            return counted and all(
+                isinstance(each, ast.Constant) and each.value == at for each, at in given
+            )
+        if called(node) not in (*_CASTS, "int", "to", "type", "cuda", "contiguous"):
+            return False
+        node = node.func.value
+    return False
 
 
 def _lines(node: ast.expr) -> range:

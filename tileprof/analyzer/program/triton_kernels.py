@@ -17,7 +17,7 @@ an address is made, parameters that are multiplied, compared or added to a point
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +26,7 @@ from typing import Literal, TypeAlias
 from tileprof.analyzer.program.calls import called, parsed
 
 _Access: TypeAlias = Literal["load", "store", "add"]
+_Loaded: TypeAlias = Callable[[ast.Call], set[str]]
 _JIT = ("triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit", "gluon.jit", "jit",
         "triton.experimental.gluon.jit")  # fmt: skip
 """Full names of the decorators that compile a kernel, and those without an import in the text."""
@@ -35,6 +36,8 @@ _MODULES = ("tl", "triton", "language", "libdevice", "math", "core")
 _LANGUAGES = ("triton", "triton.language", "triton.experimental.gluon.language")
 """Modules of Triton that a file may import by other names."""
 _PRODUCTS = ("dot", "dot_scaled")
+_LOADED = "*"
+"""Before a parameter's name: what its tensor holds."""
 _SUMS = (ast.Add, ast.Sub)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
@@ -58,6 +61,8 @@ class TritonKernel:
     bounds that nothing in memory decides."""
     placed: frozenset[str]
     """Parameters, numbers as well, that addresses of stores are made of."""
+    indices: frozenset[str]
+    """Parameters from whose tensors it loads numbers that other addresses are made of."""
     multiplies: bool
     """Whether it multiplies tiles."""
 
@@ -98,6 +103,19 @@ def triton_kernels(text: str) -> tuple[TritonKernel, ...]:
     if modules:
         functions = [_Renamed(modules).visit(deepcopy(each)) for each in functions]
     return tuple(_Reader(each).kernel() for each in functions)
+
+
+def kernels_of(texts: Iterable[str], text: str = "") -> tuple[TritonKernel, ...]:
+    """Return the kernels of a text, and those of the others whose name no other one has.
+
+    One kernel may be there several times: code that was compiled before names another copy of it.
+    """
+    found: dict[str, list[TritonKernel]] = {}
+    for each in (kernel for other in texts for kernel in triton_kernels(other)):
+        found.setdefault(each.name, []).append(each)
+    own = {each.name: each for each in triton_kernels(text)}
+    others = (held[0] for name, held in found.items() if name not in own and len(held) == 1)
+    return (*own.values(), *others)
 
 
 @lru_cache(maxsize=64)
@@ -171,14 +189,19 @@ class _Reader:
         for node in self.nodes:
             for target, value in _assigned(node):
                 self.made.setdefault(target, []).append(value)
-        self.roots = self._followed(addresses=True)
+        self.roots = self._followed(_nothing)
         """Parameters that the value of a name is made of, loaded values left out."""
-        self.from_memory = {name for name, held in self._followed(False).items() if "" in held}
-        """Names whose values depend on what is in memory."""
+        loaded = {
+            name: {each.removeprefix(_LOADED) for each in held if each.startswith(_LOADED)}
+            for name, held in self._followed(self._loaded).items()
+        }
+        self.from_memory = {name: held for name, held in loaded.items() if held}
+        """By name whose value depends on what is in memory, the parameters of these tensors; ""
+        stands for what no parameter names."""
 
     def kernel(self) -> TritonKernel:
         held: dict[_Access, dict[str, list[int]]] = {"load": {}, "store": {}, "add": {}}
-        unknown, partly, placed = set[str](), set[str](), set[str]()
+        unknown, partly, placed, indices = set[str](), set[str](), set[str](), set[str]()
         numbers = self._numbers()
         for node in self.nodes:
             if not isinstance(node, ast.Call):
@@ -189,6 +212,7 @@ class _Reader:
                     unknown |= set[str]().union(*given) - numbers
                 continue
             kind, made_of = found
+            indices |= self._numbered(node)
             if kind != "load":  # a description's method has the place for an argument
                 placed.update(made_of, *(_made_of(each, self.roots) for each in node.args[:1]))
             names = made_of - numbers
@@ -206,7 +230,7 @@ class _Reader:
         return TritonKernel(
             self.function.name, self.parameters, loads, stores, frozenset(added),
             frozenset(unknown), frozenset() if self._leaves_early() else frozenset(fills),
-            frozenset(placed),
+            frozenset(placed), frozenset(indices - {""} - numbers),
             any(isinstance(e, ast.Call) and called(e) in _PRODUCTS for e in self.nodes),
         )  # fmt: skip
 
@@ -292,18 +316,36 @@ class _Reader:
 
     # -- names
 
-    def _followed(self, addresses: bool) -> dict[str, set[str]]:
-        """By name, the parameters that its value is made of; "" stands for what is in memory."""
+    def _followed(self, loaded: _Loaded) -> dict[str, set[str]]:
+        """By name, the parameters that its value is made of; `loaded` tells it of a load."""
         roots = {name: {name} for name in self.parameters}
         changed = True
         while changed:
             changed = False
             for name, values in self.made.items():
                 held = roots.setdefault(name, set())
-                found = set[str]().union(*(_made_of(each, roots, addresses) for each in values))
+                found = set[str]().union(*(_made_of(each, roots, loaded) for each in values))
                 changed |= not found <= held
                 held |= found
         return roots
+
+    def _loaded(self, call: ast.Call) -> set[str]:
+        """Parameters of the tensor that an access is of, marked as loaded."""
+        found = self._accessed(call)
+        return {_LOADED + each for each in (found[1] if found else ()) or {""}}
+
+    def _numbered(self, call: ast.Call) -> set[str]:
+        """Parameters from whose tensors the numbers come that an access's address is made of."""
+        assert isinstance(call.func, ast.Attribute)
+        plain = isinstance(call.func.value, ast.Name) and call.func.value.id in _MODULES
+        found = set[str]()
+        for place in call.args[:1] if plain else (call.func.value, *call.args[:1]):
+            for each in ast.walk(place):
+                if isinstance(each, ast.Name):
+                    found |= self.from_memory.get(each.id, set())
+                elif isinstance(each, ast.Call) and (inner := self._accessed(each)) is not None:
+                    found |= inner[1]
+        return found
 
     def _depends(self, node: ast.AST) -> bool:
         """Whether an expression depends on what is in memory."""
@@ -314,20 +356,25 @@ class _Reader:
         )
 
 
-def _made_of(node: ast.AST, roots: Mapping[str, set[str]], addresses: bool = True) -> set[str]:
-    """Parameters that an expression is made of; of a load nothing, or "" without `addresses`.
+def _nothing(_: ast.Call) -> set[str]:
+    """A loaded value is made of no parameter, as it is no address."""
+    return set()
+
+
+def _made_of(
+    node: ast.AST, roots: Mapping[str, set[str]], loaded: _Loaded = _nothing
+) -> set[str]:  # fmt: skip
+    """Parameters that an expression is made of; `loaded` tells it of a load.
 
     Addresses that functions return which are not read here are made of nothing.
     """
     if isinstance(node, ast.Call) and _kind(node) is not None:
-        return set() if addresses else {""}
-    if isinstance(node, ast.Call) and addresses and _leaves(node):
+        return loaded(node)
+    if isinstance(node, ast.Call) and loaded is _nothing and _leaves(node):
         return set()
     if isinstance(node, ast.Name):
         return roots.get(node.id, set())
-    return set[str]().union(
-        *(_made_of(each, roots, addresses) for each in ast.iter_child_nodes(node))
-    )
+    return set[str]().union(*(_made_of(each, roots, loaded) for each in ast.iter_child_nodes(node)))
 
 
 def _kind(call: ast.Call) -> _Access | None:

@@ -32,7 +32,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, Place, duration, percent
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
-from tileprof.analyzer.program.triton_kernels import TritonKernel, triton_kernels
+from tileprof.analyzer.program.triton_kernels import kernels_of, triton_kernels
 from tileprof.analyzer.rules.numbers.memory import (
     NEEDLESS_PASS_ALL,
     NEEDLESS_PASS_EACH,
@@ -42,6 +42,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NEEDLESS_PASS_NARROWER,
     NEEDLESS_PASS_THREADS,
 )
+from tileprof.analyzer.rules.triton import counted_rows
 from tileprof.errors import Location
 from tileprof.profile import LaunchVariant, seen_at
 
@@ -122,6 +123,7 @@ def find(program: Program) -> Iterator[Draft]:
         if case is not None and tree.share(time) >= COLD and _stored(tree, each):
             yield _draft(tree, each, case, time)
     yield from _unread(tree, cases)
+    yield from counted_rows.find(tree)
 
 
 def needless(tree: Contexts) -> Mask:
@@ -151,7 +153,7 @@ def _together(passes: Iterable[_Seen]) -> Iterator[_Seen]:
 def _seen(tree: Contexts) -> Iterator[_Seen]:
     sources = tree.profile.tables.sources
     for file, text in sources.items():
-        kernels = _kernels(sources.values(), text)
+        kernels = kernels_of(sources.values(), text)
         for written in host_passes(text, kernels) if kernels else ():
             each, elements = _as_seen(tree.profile.tables.launches, file, written)
             if each.result and each.how in _CASTS and not each.before:
@@ -188,19 +190,6 @@ def _as_seen(
         return replace(written, before=width), elements
     how: How = "narrowed" if written.after < width else "widened"
     return replace(written, before=width, how=how), elements
-
-
-def _kernels(texts: Iterable[str], text: str = "") -> tuple[TritonKernel, ...]:
-    """The kernels of a text, and those of the others whose name no other one has.
-
-    One kernel may be there several times: code that was compiled before names another copy of it.
-    """
-    found: dict[str, list[TritonKernel]] = {}
-    for each in (kernel for other in texts for kernel in triton_kernels(other)):
-        found.setdefault(each.name, []).append(each)
-    own = {each.name: each for each in triton_kernels(text)}
-    others = (held[0] for name, held in found.items() if name not in own and len(held) == 1)
-    return (*own.values(), *others)
 
 
 def _named(tree: Contexts, name: str) -> Mask:

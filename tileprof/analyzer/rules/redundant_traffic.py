@@ -22,7 +22,8 @@ Loops that go on until a load has a value wait for somebody, and are left out. T
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
 their addresses, and an outer loop is a cause only where everything in it is done again. How often a
 loop of products uses what it loads is asked apart (`machine_code/few_products`), and so is what
-goes to memory and comes back (`machine_code/moved_again`).
+goes to memory and comes back (`machine_code/moved_again`), or stays there unread
+(`triton/unread_results`).
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     REDUNDANT_TRAFFIC_SURE,
     REDUNDANT_TRAFFIC_WHOLE,
 )
+from tileprof.analyzer.rules.triton.unread_results import unread_results
 
 _PASS = (
     "Run the loop once: each iteration starts anew and loads the same addresses, so it computes the"
@@ -94,6 +96,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield from _twice(case, code)
     yield from moved_again(case, code)
     yield from few_products(case)
+    yield from unread_results(case)
 
 
 def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:

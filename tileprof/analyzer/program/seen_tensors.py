@@ -1,0 +1,29 @@
+"""Tensors that a Triton kernel could do without, as text and recorder agree on them.
+
+In: a profile's sources and launches, and a kernel's name.  Out: each such tensor of the text
+(`host_passes`) with what the launches were given for it, where all launches that were seen come
+from the call in the text, with tensors that are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.program.host_passes import NeedlessTensor, needless_tensors
+from tileprof.analyzer.program.triton_kernels import kernels_of
+from tileprof.profile import Tables, TensorArgument
+
+
+def seen_tensors(
+    tables: Tables, kernel: str
+) -> Iterator[tuple[NeedlessTensor, TensorArgument, str]]:
+    """Yield the tensors that a kernel could do without, with the file of the call."""
+    seen = [each for each in tables.launches if each.kernel == kernel]
+    if len(seen) != 1 or seen[0].others:
+        return
+    (launch,) = seen
+    text = tables.sources.get(launch.place.file, "")
+    for each in needless_tensors(text, kernels_of(tables.sources.values(), text)):
+        tensor = launch.tensor(each.parameter)
+        if each.kernel == kernel and launch.place.line in each.launch and tensor is not None:
+            yield each, tensor, launch.place.file
