@@ -253,9 +253,8 @@ class KernelCase:
     @cached_property
     def unread_bytes(self) -> float:
         """Bytes of all launches that it stores for nobody, as its text tells."""
-        tensors = seen_tensors(self.program.profile.tables, self.name)
-        held = (tensor for each, tensor, _ in tensors if not each.numbers)
-        return float(self.launches * sum(each.elements * each.width for each in held))
+        held = seen_tensors(self.program.profile.tables, self.name, "unread")
+        return float(self.launches * sum(each.elements * each.width for _, each, _ in held))
 
     @cached_property
     def _flops(self) -> float:

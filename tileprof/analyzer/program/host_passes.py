@@ -13,12 +13,13 @@ copy stays where the kernel changes it, or where what was copied may change befo
 it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
 is stored.
 
-Tensors that need not be are found the same way (`needless_tensors`): numbers in order, by which a
-kernel takes its rows, and what a kernel stores for nobody:
+Tensors that slow a kernel down are found the same way (`tensor_faults`): numbers in order, by which
+it takes its rows, what it stores for nobody, and elements that begin at an odd place:
 
     kernel[grid](x, torch.arange(n), out)  addresses are made of what is loaded of the numbers
     kept = torch.empty_like(x)             the kernel stores to it, and nothing else has it
     kernel[grid](x, kept, out)
+    out = torch.empty(n + 1)[1:].view(…)   no address is known to be a multiple of 16 bytes
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from tileprof.analyzer.program.triton_kernels import (
 )
 from tileprof.once import cached_property
 
+Fault: TypeAlias = Literal["counted", "unread", "unaligned"]
 How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
 
 _WIDTHS = {
@@ -54,6 +56,8 @@ _FILLED = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", 
 _OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "dim", "element_size",
              "is_contiguous", "new_empty", "new_zeros")  # fmt: skip
 """Attributes that read no element of a tensor."""
+_VIEWS = ("view", "reshape", "view_as", "unflatten", "unsqueeze")
+"""Methods whose result begins where the tensor does."""
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
 
 
@@ -93,17 +97,16 @@ def host_passes(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[HostPass,
 
 
 @dataclass(frozen=True, slots=True)
-class NeedlessTensor:
-    """A tensor that a function makes for one kernel, which could do without it."""
+class TensorFault:
+    """A tensor that a function gives a kernel, which is faster without it, or with another one."""
 
+    kind: Fault
     call: str
     """Text of the call that makes it."""
     lines: range
     """Lines of that call."""
     tensor: str
     """Its name, or the text of the call."""
-    numbers: bool
-    """Whether it holds 0, 1, 2, … for a kernel's addresses; else nothing reads it."""
     kernel: str
     parameter: str
     """The kernel's name for the tensor that it is given."""
@@ -111,14 +114,16 @@ class NeedlessTensor:
     """Lines of the kernel that load from or store to it."""
     launch: range
     """Lines of the call that launches the kernel."""
+    offset: int = 0
+    """Elements that it begins behind the begin of its memory."""
 
 
 @lru_cache(maxsize=64)
-def needless_tensors(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[NeedlessTensor, ...]:
+def tensor_faults(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[TensorFault, ...]:
     """Return all such tensors of a file, none where it is no Python."""
     known = {each.name: each for each in kernels}
     return tuple(
-        found for function in _functions(text) for found in _Function(function, known).needless()
+        found for function in _functions(text) for found in _Function(function, known).faults()
     )
 
 
@@ -184,21 +189,25 @@ class _Function:
                     yield from self._cleared(launch, parameter, given)
                     yield from self._after(launch, parameter, given)
 
-    def needless(self) -> Iterator[NeedlessTensor]:
-        """Yield the tensors of all launches that their kernels could do without."""
+    def faults(self) -> Iterator[TensorFault]:
+        """Yield the tensors of all launches that slow their kernels down."""
         for launch in self.launches:
-            kernel, given = launch.kernel, launch.given
-            unread = {each for each in given if self._unread(launch, each)}
+            kernel = launch.kernel
+            unread = {each for each in launch.given if self._unread(launch, each)}
             if not {*kernel.stores, *kernel.added} - unread:
                 unread = set()  # then nothing of the kernel is read, as in a measurement of it
-            for parameter in given:
-                numbers = self._counts(launch, parameter)
-                made = self._made(given[parameter])
-                if numbers or parameter in unread:
-                    lines = (kernel.loads if numbers else kernel.stores)[parameter]
-                    yield NeedlessTensor(
-                        ast.unparse(made), _lines(made), ast.unparse(given[parameter]), numbers,
-                        kernel.name, parameter, lines, _lines(launch.call),
+            for parameter, given in launch.given.items():
+                made = self._made(given)
+                accesses = {*kernel.loads.get(parameter, ()), *kernel.stores.get(parameter, ())}
+                offset = _offset(made) if accesses else 0
+                found: dict[Fault, bool] = {
+                    "counted": self._counts(launch, parameter), "unread": parameter in unread,
+                    "unaligned": offset > 0,
+                }  # fmt: skip
+                for kind in (each for each in found if found[each]):
+                    yield TensorFault(
+                        kind, ast.unparse(made), _lines(made), ast.unparse(given), kernel.name,
+                        parameter, tuple(sorted(accesses)), _lines(launch.call), offset,
                     )  # fmt: skip
 
     def _made(self, given: ast.expr) -> ast.expr:
@@ -367,6 +376,26 @@ def _numbers_in_order(node: ast.expr) -> bool:
             return False
         node = node.func.value
     return False
+
+
+def _offset(node: ast.expr) -> int:
+    """Elements that a slice of a tensor of one axis leaves out before it; 0 for what is none."""
+    while isinstance(node, ast.Call) and called(node) in _VIEWS:
+        if not isinstance(node.func, ast.Attribute):
+            return 0
+        node = node.func.value
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
+        return 0
+    lower, of = node.slice.lower, node.value
+    if not isinstance(lower, ast.Constant) or not isinstance(lower.value, int):
+        return 0
+    made = isinstance(of, ast.Call) and called(of) in (*_EMPTY, *_FILLED) and len(of.args) == 1
+    one = made and not isinstance(of.args[0], (ast.Tuple, ast.List, ast.Starred, ast.Name))
+    flat = isinstance(of, ast.Call) and (
+        called(of) in ("flatten", "ravel")
+        or (called(of) in ("view", "reshape") and [ast.unparse(e) for e in of.args] == ["-1"])
+    )
+    return lower.value if one or flat else 0
 
 
 def _lines(node: ast.expr) -> range:

@@ -1,4 +1,4 @@
-"""Tensors that a Triton kernel could do without, as text and recorder agree on them.
+"""Tensors that slow a Triton kernel down, as text and recorder agree on them.
 
 In: a profile's sources and launches, and a kernel's name.  Out: each such tensor of the text
 (`host_passes`) with what the launches were given for it, where all launches that were seen come
@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileprof.analyzer.program.host_passes import NeedlessTensor, needless_tensors
+from tileprof.analyzer.program.host_passes import Fault, TensorFault, tensor_faults
 from tileprof.analyzer.program.triton_kernels import kernels_of
 from tileprof.profile import Tables, TensorArgument
 
 
 def seen_tensors(
-    tables: Tables, kernel: str
-) -> Iterator[tuple[NeedlessTensor, TensorArgument, str]]:
-    """Yield the tensors that a kernel could do without, with the file of the call."""
+    tables: Tables, kernel: str, kind: Fault
+) -> Iterator[tuple[TensorFault, TensorArgument, str]]:
+    """Yield the tensors of a kernel with a fault of a kind, and the file of the call."""
     seen = [each for each in tables.launches if each.kernel == kernel]
     if len(seen) != 1 or seen[0].others:
         return
     (launch,) = seen
     text = tables.sources.get(launch.place.file, "")
-    for each in needless_tensors(text, kernels_of(tables.sources.values(), text)):
+    for each in tensor_faults(text, kernels_of(tables.sources.values(), text)):
         tensor = launch.tensor(each.parameter)
-        if each.kernel == kernel and launch.place.line in each.launch and tensor is not None:
+        if (
+            (each.kernel, each.kind) == (kernel, kind)
+            and launch.place.line in each.launch
+            and tensor is not None
+        ):
             yield each, tensor, launch.place.file

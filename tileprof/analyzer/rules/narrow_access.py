@@ -25,6 +25,9 @@ of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0
 Where threads move one narrow access each and end, their number alone may set the time
 (`machine_code/short_lives`).
 
+Tensors that begin at an odd address make a compiler of tiles choose narrow accesses
+(`triton/unaligned`).
+
 Stores that leave gaps for other stores of their thread keep L2 busy, wherever warps wait
 (`machine_code/in_gaps`).
 
@@ -79,6 +82,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_GAPS,
     NARROW_ACCESS_IN_ORDER,
 )
+from tileprof.analyzer.rules.triton.unaligned import unaligned
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.remarks.copies import CpAsync
 
@@ -100,11 +104,11 @@ _COMPILER = (
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Narrow accesses in order, or with gaps; else a queue that is full at narrow ones."""
-    found, gaps = [*_in_order(case), *_copied(case)], in_gaps(case)
-    if gaps is None or any(_is_more(each, gaps) for each in found):
-        yield from found
-    else:
-        yield gaps
+    found = [*_in_order(case), *_copied(case)]
+    for other in (in_gaps(case), unaligned(case)):
+        if other is not None and not any(_is_more(each, other) for each in found):
+            found = [other]
+    yield from found
 
 
 def _is_more(said: Draft, other: Draft) -> bool:

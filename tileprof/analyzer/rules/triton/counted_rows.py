@@ -26,7 +26,7 @@ from tileprof.analyzer.kernel.global_memory import LOADS, STORES, width_of
 from tileprof.analyzer.machine.by_number import is_found_by_number
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, WIDEST
-from tileprof.analyzer.program.host_passes import NeedlessTensor
+from tileprof.analyzer.program.host_passes import TensorFault
 from tileprof.analyzer.program.seen_tensors import seen_tensors
 from tileprof.errors import Location
 
@@ -42,12 +42,11 @@ def find(tree: Contexts) -> Iterator[Draft]:
     """Each such list."""
     for case in tree.program.kernels:
         if case.sampled is not None:
-            for each, _, file in seen_tensors(tree.profile.tables, case.name):
-                if each.numbers:
-                    yield from _draft(tree, each, case, case.sampled, file)
+            for each, _, file in seen_tensors(tree.profile.tables, case.name, "counted"):
+                yield from _draft(tree, each, case, case.sampled, file)
 
 
-def _makers(tree: Contexts, each: NeedlessTensor, case: KernelCase, file: str) -> list[int]:
+def _makers(tree: Contexts, each: TensorFault, case: KernelCase, file: str) -> list[int]:
     """Nodes of the kernels that make a list, by its line; where none was recorded, the only such
     node, if it ran as often as the kernel."""
     named = tree.where(lambda symbol: symbol.kind == "kernel" and "arange" in symbol.name)
@@ -62,7 +61,7 @@ def _makers(tree: Contexts, each: NeedlessTensor, case: KernelCase, file: str) -
 
 
 def _draft(
-    tree: Contexts, each: NeedlessTensor, case: KernelCase, code: KernelCode, file: str
+    tree: Contexts, each: TensorFault, case: KernelCase, code: KernelCode, file: str
 ) -> Iterator[Draft]:
     accesses = code.where(
         lambda one: one.name in (*LOADS, *STORES) and width_of(one.opcode) < WIDEST

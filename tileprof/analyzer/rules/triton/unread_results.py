@@ -33,8 +33,8 @@ _AUTHOR = (
 def unread_results(case: KernelCase) -> Iterator[Draft]:
     """What goes with all such tensors of a kernel, at the first one."""
     roofs, stored = case.roofs, case.unread_bytes
-    tensors = [each for each in seen_tensors(case.program.profile.tables, case.name)]
-    unread = [each for each, _, _ in tensors if not each.numbers]
+    seen = seen_tensors(case.program.profile.tables, case.name, "unread")
+    unread = [each for each, _, _ in seen]
     needed = roofs.needed_bytes
     if not unread or not needed or not case.time:
         return
