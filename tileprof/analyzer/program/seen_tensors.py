@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof.analyzer.program.host_passes import Fault, TensorFault, tensor_faults
-from tileprof.analyzer.program.triton_kernels import kernels_of
-from tileprof.profile import Tables, TensorArgument
+from tileprof.analyzer.program.triton_kernels import TritonKernel, kernels_of, triton_kernels
+from tileprof.profile import LaunchVariant, Tables, TensorArgument
 
 
 def seen_tensors(
@@ -31,3 +31,18 @@ def seen_tensors(
             and tensor is not None
         ):
             yield each, tensor, launch.place.file
+
+
+def seen_kernel(
+    tables: Tables, name: str
+) -> tuple[TritonKernel | None, tuple[LaunchVariant, ...]]:  # fmt: skip
+    """Return a kernel of the texts with all its launches that were seen; None where several have
+    its name, or where not all launches are told."""
+    launches = tuple(each for each in tables.launches if each.kernel == name)
+    if not launches or any(each.others for each in launches):
+        return None, ()
+    found = {
+        each.name: each for text in tables.sources.values() if name in text
+        for each in triton_kernels(text)
+    }  # fmt: skip
+    return found.get(name), launches

@@ -63,6 +63,8 @@ class TritonKernel:
     """Parameters, numbers as well, that addresses of stores are made of."""
     indices: frozenset[str]
     """Parameters from whose tensors it loads numbers that other addresses are made of."""
+    inclusive: Mapping[int, str]
+    """By line of an access whose mask says `at <= n - 1`, the parameter n."""
     multiplies: bool
     """Whether it multiplies tiles."""
 
@@ -231,6 +233,7 @@ class _Reader:
             self.function.name, self.parameters, loads, stores, frozenset(added),
             frozenset(unknown), frozenset() if self._leaves_early() else frozenset(fills),
             frozenset(placed), frozenset(indices - {""} - numbers),
+            self._inclusive(),
             any(isinstance(e, ast.Call) and called(e) in _PRODUCTS for e in self.nodes),
         )  # fmt: skip
 
@@ -290,9 +293,34 @@ class _Reader:
         places = [call.args[0]] if plain else [call.func.value, *call.args[:1]]
         if any(self._depends(each) for each in places):
             return False
-        masks = [each.value for each in call.keywords if each.arg == "mask"]
-        masks += call.args[2:3] if plain else []
-        return all(self._bounds(each) for each in masks)
+        return all(self._bounds(each) for each in _masks(call, plain))
+
+    def _inclusive(self) -> Mapping[int, str]:
+        """By line of an access, the parameter whose predecessor is the last index of its mask."""
+        found = dict[int, str]()
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and self._accessed(node) is not None:
+                for each in _masks(node, plain=True):
+                    found |= dict.fromkeys((node.lineno,) if (n := self._last(each)) else (), n)
+        return found
+
+    def _last(self, mask: ast.expr, depth: int = 0) -> str:
+        """The parameter n of a mask that says `at <= n - 1`; nothing for others."""
+        for each in ast.walk(mask):
+            if isinstance(each, ast.Name) and depth < 8:
+                values = self.made.get(each.id, [])
+                held = self._last(values[0], depth + 1) if len(values) == 1 else ""
+            elif isinstance(each, ast.Compare) and isinstance(each.ops[-1], ast.LtE):
+                last = each.comparators[-1]
+                of = last.left if isinstance(last, ast.BinOp) else last
+                less = isinstance(last, ast.BinOp) and ast.unparse(last) == f"{ast.unparse(of)} - 1"
+                name = ast.unparse(of)
+                held = name if less and name in self.parameters else ""
+            else:
+                continue
+            if held:
+                return held
+        return ""
 
     def _bounds(self, mask: ast.expr, depth: int = 0) -> bool:
         """Whether a mask only says that indices are below bounds."""
@@ -375,6 +403,13 @@ def _made_of(
     if isinstance(node, ast.Name):
         return roots.get(node.id, set())
     return set[str]().union(*(_made_of(each, roots, loaded) for each in ast.iter_child_nodes(node)))
+
+
+def _masks(call: ast.Call, plain: bool) -> list[ast.expr]:
+    """The masks of an access; with `plain`, of a function of Triton's."""
+    at = 1 if called(call) == "load" else 2
+    given = call.args[at : at + 1] if plain else []
+    return [*(each.value for each in call.keywords if each.arg == "mask"), *given]
 
 
 def _kind(call: ast.Call) -> _Access | None:

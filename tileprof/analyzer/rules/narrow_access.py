@@ -25,8 +25,7 @@ of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0
 Where threads move one narrow access each and end, their number alone may set the time
 (`machine_code/short_lives`).
 
-Tensors that begin at an odd address make a compiler of tiles choose narrow accesses
-(`triton/unaligned`).
+What keeps Triton from wide accesses the program's text may tell (`triton/one_by_one`).
 
 Stores that leave gaps for other stores of their thread keep L2 busy, wherever warps wait
 (`machine_code/in_gaps`).
@@ -50,6 +49,7 @@ Long scoreboards are left out: they stand at who needs a value, and are as long 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -82,7 +82,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_GAPS,
     NARROW_ACCESS_IN_ORDER,
 )
-from tileprof.analyzer.rules.triton.unaligned import unaligned
+from tileprof.analyzer.rules.triton.one_by_one import one_by_one
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.remarks.copies import CpAsync
 
@@ -104,11 +104,16 @@ _COMPILER = (
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Narrow accesses in order, or with gaps; else a queue that is full at narrow ones."""
-    found = [*_in_order(case), *_copied(case)]
-    for other in (in_gaps(case), unaligned(case)):
-        if other is not None and not any(_is_more(each, other) for each in found):
-            found = [other]
-    yield from found
+    found, gaps, reason = [*_in_order(case), *_copied(case)], in_gaps(case), one_by_one(case)
+    if gaps is not None and not any(_is_more(each, gaps) for each in found):
+        found = [gaps]
+    costly = [each for each in found if each.saving is not None]
+    if reason is None:
+        yield from found
+    elif not costly:
+        yield reason
+    for each in costly if reason is not None else ():
+        yield replace(each, author=reason.author, evidence=(reason.evidence[0], *each.evidence))
 
 
 def _is_more(said: Draft, other: Draft) -> bool:
