@@ -107,13 +107,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
     found, gaps, reason = [*_in_order(case), *_copied(case)], in_gaps(case), one_by_one(case)
     if gaps is not None and not any(_is_more(each, gaps) for each in found):
         found = [gaps]
-    costly = [each for each in found if each.saving is not None]
     if reason is None:
         yield from found
-    elif not costly:
-        yield reason
-    for each in costly if reason is not None else ():
+        return
+    costly = [each for each in found if each.saving is not None]
+    for each in costly:
         yield replace(each, author=reason.author, evidence=(reason.evidence[0], *each.evidence))
+    if not costly:
+        yield reason
 
 
 def _is_more(said: Draft, other: Draft) -> bool:

@@ -14,9 +14,10 @@ Where only some accesses of an innermost loop are repeated, what goes is their i
 and what waits for them. Others in the loop may be waited for instead, so no more than a third of
 that is sure. Copies that run on their own are waited for together: of these waits the part goes
 that repeated bytes are. A store that each turn writes again is needed once; what its line does to
-get there (conversions, exchanges between threads) goes with it, and where loads are what the loop
-waits for, half of what the work leaves. Of pairs of loads of one address no more goes than waits
-for them: the others of the kernel stay.
+get there (conversions, exchanges between threads) goes with it, and so do lines that only work for
+it, as the program's text tells; where loads are what the loop waits for, half of what the work
+leaves. Of pairs of loads of one address no more goes than waits for them: the others of the kernel
+stay.
 
 Loops that go on until a load has a value wait for somebody, and are left out. Tiles that a block
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
@@ -40,7 +41,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.queues import FULL
-from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
+from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import (
     Repeated,
@@ -52,6 +53,7 @@ from tileprof.analyzer.machine.repeats import (
     width_in,
 )
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.program.only_for import only_for
 from tileprof.analyzer.rules.machine_code.few_products import few_products
 from tileprof.analyzer.rules.machine_code.moved_again import moved_again
 from tileprof.analyzer.rules.numbers.memory import (
@@ -71,8 +73,8 @@ _HOIST = (
     " is written."
 )
 _STORE = (
-    "Store once, after the loop: each iteration overwrites what the previous one stored, so only"
-    " the last store counts."
+    "Store once, after the loop, and make there what is only stored: each iteration overwrites what"
+    " the previous one stored, so only the last store counts."
 )
 _TWICE = "Load it once and use the value twice; a volatile load is not merged with another one."
 _MEMORY = "long_scoreboard"
@@ -129,12 +131,7 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         if kind == "load":
             taken = np.maximum(taken, _waits_for_copies(code, each))
         if kind == "store":
-            line = case.user_line(hot.place)
-            same = [
-                index for index in each.loop
-                if same_line(case.user_line(code.instructions[index].place), line)
-            ]  # fmt: skip
-            taken = np.maximum(taken, code.taken(code.rows(same)))
+            taken = np.maximum(taken, code.taken(code.rows(_done_for(case, code, hot, each.loop))))
         held_up = _held_up(case, code, each) if kind == "store" else None
         if code.share(taken) < COLD and held_up is None:
             continue
@@ -146,6 +143,22 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         own = _of_loads(code, each, taken) if kind == "load" else held_up
         saving = own or eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
         yield cause.costs(saving, seen)
+
+
+def _done_for(
+    case: KernelCase, code: KernelCode, store: Instruction, loop: range
+) -> list[int]:  # fmt: skip
+    """Instructions of a loop at the line of a store, and those that only work for it."""
+    here = case.user_line(store.place)
+    if here is None:
+        return []
+    alone = only_for(case.program.profile.tables.sources.get(here.file, ""), here.line)
+    places = {index: case.user_line(code.instructions[index].place) for index in loop}
+    foreign = [
+        index for index, place in places.items()
+        if alone.library and place is not None and place.file != here.file
+    ]  # fmt: skip
+    return [*case.at_lines(code, alone.lines | {here.line}, loop), *foreign]
 
 
 def _waits_for_copies(code: KernelCode, each: Repeated) -> Weights:

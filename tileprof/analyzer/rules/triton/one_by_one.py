@@ -36,9 +36,9 @@ _ODD = (
     " version of the kernel, which moves 16 bytes a thread."
 )
 _LAST = (
-    "Write `at < {n}` for `at <= {n} - 1` in the mask, which says the same. Triton knows that {n} is"
-    " a multiple of 16, so it proves that the mask has one value for neighbours, and moves 16 bytes"
-    " a thread."
+    "Write `at < {n}` for `at <= {n} - 1` in the mask, which says the same. Triton knows that {n}"
+    " is a multiple of 16, so it proves that the mask has one value for neighbours, and moves 16"
+    " bytes a thread."
 )
 
 
