@@ -17,7 +17,7 @@ from functools import partial
 
 from tileprof.analyzer.findings import Confidence
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.machine.jumps import subroutines
+from tileprof.analyzer.machine.jumps import called_by_name, subroutines
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import parsed, width_in
 
@@ -27,6 +27,9 @@ _OF_RESULTS = re.compile(r"F[A-Z]|H(?!GMMA|MMA)|D(ADD|MUL|FMA)|MUFU|I2F")
 _LOG2_E = re.compile(r"\b1\.44269\d*")
 _LINE = re.compile(r"#line (\d+)")
 _HIGH_HALF = re.compile(r"(?:@!?P\d )?IMAD\.HI(?:\.U32)? R\w+, R\w+(?:\.reuse)?, R\w+")
+_DIVISION = 24
+"""Most instructions from the check of a division's operands to its end; twelve in code of Triton
+for sm_90. Where more come, the end is another one's."""
 _ROUNDED = ("I2F", "MUFU", "F2I")
 """What a division of whole numbers has: the reciprocal of a float that is rounded up."""
 
@@ -49,6 +52,8 @@ class Form:
     """Whether it is usual in what a block does once, to find its tile."""
     quiet: bool = False
     """Whether nothing is said of it where nothing was measured, or it costs nothing."""
+    whole: bool = False
+    """Whether all samples at its instructions are its own, waits for operands included."""
     is_wide: bool = False
     """Whether it is work that stays, in numbers of half the width."""
     in_tiles: str = ""
@@ -146,6 +151,18 @@ def _roots(code: KernelCode) -> list[int]:
     return code.where(lambda each: each.name == "ISETP" and "0x727fffff" in each.text)
 
 
+def _float_divisions(code: KernelCode) -> list[int]:
+    """Divisions of floats whose operands are checked, and the subroutine for those that fail it.
+
+    A check stands before the corrections of a quotient, which end where lanes come together.
+    """
+    found, ends = called_by_name(code, "_div_rn_"), code.named("BSYNC")
+    for check in code.named("FCHK"):
+        end = next((each for each in ends if each > check), check)
+        found += range(check, end + 1 if end - check < _DIVISION else check + 1)
+    return sorted(found) if code.named("FCHK") else []
+
+
 def lines_calling(source: str, names: Collection[str]) -> frozenset[int]:
     """The lines of a tile kernel whose CUDA calls one of these functions."""
     if not names:
@@ -223,6 +240,14 @@ FORMS = (
         "a slow path is called", subroutines, 0.9,
         "Use the approximate form (`__fdividef`, `rsqrt`, fast arithmetic), or keep numbers out of"
         " the range that needs it.",
+        whole=True,
+    ),
+    Form(
+        "divisions in full precision", _float_divisions, 0.9,
+        "Use the approximate division (in Triton `/`, not `tl.div_rn`; in CUDA `__fdividef`), or"
+        " multiply by the reciprocal, made once where the divisor is one number. In the precise form"
+        " zeros, and numbers far from 1, call a subroutine.",
+        quiet=True, whole=True,
     ),
     Form(
         "exponentials in full precision",

@@ -45,6 +45,19 @@ def subroutines(code: KernelCode) -> list[int]:
     return sorted(found)
 
 
+def called_by_name(code: KernelCode, name: str) -> list[int]:
+    """Return the places of subroutines, where all calls are of one whose name has this part in it.
+
+    Calls tell no place then; subroutines are what stands between the last exit and a return.
+    """
+    calls = [code.instructions[index].text for index in code.named("CALL")]
+    returns = code.named("RET")
+    if not calls or not returns or not all(name in each for each in calls):
+        return []
+    ends = [index for index in code.named("EXIT") if index < returns[0]]
+    return [*range(ends[-1] + 1, returns[-1] + 1)] if ends else []
+
+
 def shown(instruction: Instruction | None) -> str:
     """`line 12`, or the offset where the line is not known."""
     if instruction is None:

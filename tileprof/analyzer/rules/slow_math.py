@@ -39,7 +39,6 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
-from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING, SPECIAL_CYCLES
 from tileprof.analyzer.rules.numbers.work import (
     SLOW_MATH_BUSY,
@@ -146,7 +145,7 @@ def _saving(case: KernelCase, taken: Saving) -> Saving:
 
 def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     """Samples of these, and of what waits for them; of a subroutine all, as all of it would go."""
-    every = None if form.where is subroutines else _WITHIN if form.spread else _OWN
+    every = None if form.whole else _WITHIN if form.spread else _OWN
     found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
     for kept, part in staying(code, where) if form.is_wide else ():
         found[code.rows(kept, (ISSUED,))] *= 1 - part
