@@ -245,8 +245,8 @@ FORMS = (
     Form(
         "divisions in full precision", _float_divisions, 0.9,
         "Use the approximate division (in Triton `/`, not `tl.div_rn`; in CUDA `__fdividef`), or"
-        " multiply by the reciprocal, made once where the divisor is one number. In the precise form"
-        " zeros, and numbers far from 1, call a subroutine.",
+        " multiply by the reciprocal, made once where the divisor is one number. In the precise"
+        " form zeros, and numbers far from 1, call a subroutine.",
         quiet=True, whole=True,
     ),
     Form(
