@@ -297,3 +297,23 @@ def test_what_waits_elsewhere_is_not_slow_arithmetic() -> None:
     finding = only(program(made, peaks={"hbm_copy": 1e9}), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.1))
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"), [("div_rn_noftz_f32_slowpath", 3000), ("sqrt_rn_f32_slowpath", 1000)]
+)
+def test_division_in_full_precision(called: str, expected: int) -> None:
+    """Its check, its corrections, and the subroutine that its calls name; not one of another
+    function."""
+    code: _Code = [
+        ("FCHK P0, R1, R2", {"selected": 200}, 0, 5),
+        ("FFMA R3, R4, R5, R6", {"selected": 600}, 0, 5),
+        (f"CALL.REL.NOINC $__internal_0_$__cuda_sm3x_{called}", {"selected": 100}, 0, 5),
+        ("BSYNC B0", {"selected": 100}, 0, 5),
+        ("EXIT", {"selected": 7000}, 0, 6),
+        ("SHF.R.U32.HI R7, RZ, 0x17, R2", {"wait": 1500}, 0, 6),
+        ("RET.REL.NODEC R8", {"wait": 500}, 0, 6),
+    ]
+    finding = only(program(Made(code=code)), RULE)
+    assert finding.title == "divisions in full precision"
+    assert finding.dynamic[0].samples == expected

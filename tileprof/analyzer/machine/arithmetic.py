@@ -20,6 +20,7 @@ from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import called_by_name, subroutines
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import parsed, width_in
+from tileprof.analyzer.numbers.machine import ARITHMETIC_DIVISION
 
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _FLOATS = ("FADD", "FMUL", "FFMA")
@@ -27,9 +28,6 @@ _OF_RESULTS = re.compile(r"F[A-Z]|H(?!GMMA|MMA)|D(ADD|MUL|FMA)|MUFU|I2F")
 _LOG2_E = re.compile(r"\b1\.44269\d*")
 _LINE = re.compile(r"#line (\d+)")
 _HIGH_HALF = re.compile(r"(?:@!?P\d )?IMAD\.HI(?:\.U32)? R\w+, R\w+(?:\.reuse)?, R\w+")
-_DIVISION = 24
-"""Most instructions from the check of a division's operands to its end; twelve in code of Triton
-for sm_90. Where more come, the end is another one's."""
 _ROUNDED = ("I2F", "MUFU", "F2I")
 """What a division of whole numbers has: the reciprocal of a float that is rounded up."""
 
@@ -159,7 +157,7 @@ def _float_divisions(code: KernelCode) -> list[int]:
     found, ends = called_by_name(code, "_div_rn_"), code.named("BSYNC")
     for check in code.named("FCHK"):
         end = next((each for each in ends if each > check), check)
-        found += range(check, end + 1 if end - check < _DIVISION else check + 1)
+        found += range(check, end + 1 if end - check < ARITHMETIC_DIVISION else check + 1)
     return sorted(found) if code.named("FCHK") else []
 
 

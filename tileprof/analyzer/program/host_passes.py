@@ -389,13 +389,16 @@ def _offset(node: ast.expr) -> int:
     lower, of = node.slice.lower, node.value
     if not isinstance(lower, ast.Constant) or not isinstance(lower.value, int):
         return 0
-    made = isinstance(of, ast.Call) and called(of) in (*_EMPTY, *_FILLED) and len(of.args) == 1
-    one = made and not isinstance(of.args[0], (ast.Tuple, ast.List, ast.Starred, ast.Name))
-    flat = isinstance(of, ast.Call) and (
-        called(of) in ("flatten", "ravel")
-        or (called(of) in ("view", "reshape") and [ast.unparse(e) for e in of.args] == ["-1"])
-    )
-    return lower.value if one or flat else 0
+    return lower.value if isinstance(of, ast.Call) and _has_one_axis(of) else 0
+
+
+def _has_one_axis(call: ast.Call) -> bool:
+    """Whether a call makes a tensor of one axis, by its text."""
+    name, given = called(call), call.args
+    if name in (*_EMPTY, *_FILLED) and len(given) == 1:
+        return not isinstance(given[0], (ast.Tuple, ast.List, ast.Starred, ast.Name))
+    flat = name in ("view", "reshape") and [ast.unparse(each) for each in given] == ["-1"]
+    return flat or name in ("flatten", "ravel")
 
 
 def _lines(node: ast.expr) -> range:
