@@ -60,6 +60,8 @@ lanes: 8 of them in each of Triton's and our attentions on an H200, 104 and 200 
 the other way (`benchmarks/results/plant-*.json`). Too low a number takes several reductions along
 rows for that."""
 
+# -- arithmetic
+
 ARITHMETIC_DIVISION = 24
 """Most instructions from the check of a division's operands to its end, beyond which an end is that
 of another division; twelve in Triton's code for sm_90."""
