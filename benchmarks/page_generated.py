@@ -118,8 +118,8 @@ def _claims() -> Iterator[str]:
     record = json.loads((RESULTS / "claims.json").read_text())
     about = record["circumstances"]
     yield from ("", "## Suggestions for unchanged kernels, made by hand", "")
-    yield f"{about['device']}, {about['date']}, `python -m benchmarks.claims`. Ratio: time of the"
-    yield "kernel divided by that of its repair, over interleaved pairs. Above 1, the suggestion holds."
+    yield f"{about['device']}, {about['date']}, `python -m benchmarks.claims`. Ratio: time of"
+    yield "the kernel divided by that of its repair, in interleaved pairs; above 1, it is faster."
     yield from ("", "| kernel | rule | change | ratio |", "| --- | --- | --- | --- |")
     for row in record["rows"]:
         kernel, rule, change = row["claim"].split("/", 2)
