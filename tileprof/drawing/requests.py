@@ -394,9 +394,7 @@ class Requests:
 
     def _is_copy(self, op: ir.OpBase) -> bool:
         """Return whether an op is a copy by cp.async."""
-        return op in self.gathers or (
-            isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync)
-        )
+        return op in self.gathers or (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync))
 
 
 def _counts_ones(op: ir.Atomic) -> bool:
