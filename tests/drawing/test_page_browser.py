@@ -152,7 +152,7 @@ def test_every_access_has_a_row_with_the_bytes_of_the_run(page: Browser) -> None
         "cp.async",
         "104 KB",
         "294",
-        "3,530",
+        "4,160",
         "3,250",
         "sectors, 1.1×",
     ]
