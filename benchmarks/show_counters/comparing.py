@@ -24,8 +24,8 @@ REASONS = {
     "not-measured": "the run gave no value",
     "nothing": "the kernel makes no such access, and none was counted",
     "other-instructions": "matrix instructions or copied matrices count there too",
-    "repeated-copies": "cp.async copies an element to several places, for which shared memory "
-    "takes more wavefronts than for different elements: how many is not known",
+    "split-copies": "cp.async fills rows of shared memory from parts of several lines, with zeros, "
+    "or from one element several times: how many wavefronts that takes is not known",
     "held-by-threads": "threads load an element once for several points, lanes of a request share "
     "it, or the copy engine fetches more than a tile has",
     "stored-by-sectors": "the copy engine stores whole sectors; the page has what a run writes",
@@ -82,8 +82,8 @@ def compared(page: Shown, made: Plan, measured: Mapping[str, float] | None) -> d
         elif value is None:
             reason = "not-measured"
         elif disturbed := page.uncounted & set(quantity.disturbed_by):
-            alone = disturbed == {"repeated copies"}
-            reason = "repeated-copies" if alone else "other-instructions"
+            alone = disturbed == {"split copies"}
+            reason = "split-copies" if alone else "other-instructions"
         elif quantity.whole and quantity.name == "bytes read" and page.is_held:
             reason = "held-by-threads"
         elif quantity.whole and quantity.name == "bytes written" and page.is_stored_by_sectors:

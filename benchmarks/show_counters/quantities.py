@@ -54,6 +54,12 @@ def _atomic_bytes(launch: LaunchRun) -> int:
                if each.site.access == "atomic" and each.site.space == "global")  # fmt: skip
 
 
+def _sectors_of_loads(launch: LaunchRun, traffic: Traffic) -> int:
+    """Return what the L1 counts, with cp.async among the loads."""
+    found = (traffic.total("global", "read", way) for way in ("threads", "cp.async"))
+    return sum(each.taken - each.joined for each in found)
+
+
 _ASKED = "smsp__sass_data_bytes_mem_global_op"
 _TAGS = "l1tex__t_{}_pipe_lsu_mem_global_op"
 _ATOMICS = "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_{}"
@@ -94,9 +100,8 @@ QUANTITIES: tuple[Quantity, ...] = (
         "bytes of atomics", _moved("global", "atomic", "bytes", "threads", "TMA"),
         ((f"{_ASKED}_red", f"{_ASKED}_atom", _TMA_ADD),),
     ),
-    # The L1 counts cp.async among the loads.
     Quantity(
-        "sectors of loads", _moved("global", "read", "taken", "threads", "cp.async"),
+        "sectors of loads", _sectors_of_loads,
         ((_TAGS.format("sectors") + "_ld",),),
     ),
     Quantity(
@@ -145,7 +150,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         "wavefronts of cp.async", _moved("shared", "write", "taken", "cp.async"),
-        ((f"{_SASS}_ldgsts",),), ("repeated copies",),
+        ((f"{_SASS}_ldgsts",),), ("split copies",),
     ),
     Quantity(
         "conflicts of shared loads", _conflicts("read"),

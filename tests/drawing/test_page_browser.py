@@ -152,9 +152,9 @@ def test_every_access_has_a_row_with_the_bytes_of_the_run(page: Browser) -> None
         "cp.async",
         "104 KB",
         "294",
-        "3,530",
+        "4,160",
         "3,250",
-        "sectors, 1.1×",
+        "sectors, 1.3×",
     ]
     (told,) = page.texts("#code .detail")
     assert re.search(r"write a: 768 of 768 wavefronts in 192 requests of all blocks", told)

@@ -130,7 +130,8 @@ def test_a_gather_takes_the_sectors_that_its_indices_name() -> None:
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None:
-    """Each element of a product once a copy, by cp.async, by TMA or by threads."""
+    """Each element of a product once a copy, by cp.async, by TMA or by threads. What shared memory
+    takes of cp.async is not known: rows of 400 and 160 bytes begin in the middle of a line."""
     made = show(
         product, np.ones((70, 100), np.float32), np.ones((100, 40), np.float32), target=target
     )
@@ -138,7 +139,7 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
     assert launch.traffic is not None
     assert launch.traffic.total("global", "read").bytes == launch.read.sum()
     assert launch.traffic.total("global", "write").bytes == launch.written.sum()
-    assert not launch.traffic.uncounted
+    assert {kind for _, _, kind in launch.traffic.uncounted} == {"split copies"}
     # 4 warps of 6 blocks take 4 tiles along K in 4 steps: of A an ldmatrix, of B 4 words.
     reads = launch.traffic.total("shared", "read", "ldmatrix")
     assert (reads.requests, reads.taken, reads.needed) == (384, 4 * 384, 4 * 384)
@@ -348,8 +349,58 @@ def test_cp_async_copies_a_sector_once_for_each_place() -> None:
     take 4; a lane that takes no part asks for nothing."""
     lanes = np.arange(32)
     rows = np.stack([lanes // 4 * 192 + lanes % 4 * 16, lanes % 4 * 16, np.where(lanes < 4, 0, -1)])
-    assert transactions.copied_sectors(rows, 16).tolist() == [16, 16, 4]
-    assert transactions.copied_sectors(lanes[None] * 4, 4).tolist() == [4]
+    assert [each.tolist() for each in transactions.copied_sectors(rows, 16)] == [
+        [16, 16, 2],
+        [0] * 3,
+    ]
+    assert transactions.copied_sectors(lanes[None] * 4, 4)[0].tolist() == [4]
+
+
+def test_cp_async_brings_a_sector_for_each_sector_that_it_fills() -> None:
+    """Rows of 400 and of 560 bytes in tiles of 256, two a warp: an H200 gave 7,040 sectors for a
+    product of doubles, of which the L1 counted 5,360; rows of 80 bytes in tiles of 64 gave 2,304
+    and 1,872. Odd rows begin in the middle of a sector."""
+
+    def found(pitch: int, rows: int, tile: int, per_warp: int) -> tuple[int, int]:
+        begins = range(0, pitch, tile)
+        lane = np.arange(tile // 16)
+        asked = [
+            np.where(begin + lane * 16 < pitch, row * pitch + begin + lane * 16, -1)
+            for begin in begins
+            for row in range(rows)
+        ]
+        warps = np.array(asked).reshape(-1, per_warp * len(lane))
+        brought, joined = transactions.copied_sectors(warps, 16)
+        return int(brought.sum()), int((brought - joined).sum())
+
+    a, b = found(400, 64, 256, 2), found(560, 64, 256, 2)
+    assert (3 * a[0] + 2 * b[0], 3 * a[1] + 2 * b[1]) == (7_040, 5_360)
+    assert tuple(4 * each for each in found(80, 144, 64, 8)) == (2_304, 1_872)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "split"),
+    [
+        (np.arange(32) * 16, False),
+        (np.arange(32) * 16 ^ np.arange(32) // 8 * 16, False),
+        (np.arange(32) * 16 + 16, True),
+        (np.arange(32) // 4 * 192 + np.arange(32) % 4 * 16, True),
+        (np.where(np.arange(32) < 31, np.arange(32) * 16, -1), True),
+    ],
+    ids=["lines", "swizzled", "one chunk later", "half lines", "zeros at the end"],
+)
+def test_copies_that_fill_a_row_from_one_line_are_whole(addresses: Any, split: bool) -> None:
+    """Rows of shared memory from parts of lines, or with zeros, take more wavefronts."""
+    assert transactions.is_split(addresses[None], 16).tolist() == [split]
+
+
+def test_atomics_at_one_word_of_shared_memory_take_turns() -> None:
+    """Three lanes at a word, and one at another word of its bank; lanes of other banks do not
+    wait."""
+    words = np.full((2, 32), -1)
+    words[0, :5] = 8, 8, 8, 8 + 32, 9
+    words[1] = np.arange(32)
+    assert transactions.lone_wavefronts(np.where(words < 0, -1, words * 4)).tolist() == [4, 1]
 
 
 def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:

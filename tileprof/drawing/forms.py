@@ -191,7 +191,8 @@ class Forms:
             if slow.loop is not op:
                 self._numbers.visit(slow.loop, around.varying)
             for access in slow.loads:
-                self._of_text(access.op, self._without_scalar(access, loaded), around)
+                form = self._without_scalar(access, loaded)
+                self._of_text(access.op, self._behind_guards(access, form, set(loaded)), around)
         if fast.loop is not op:
             self._numbers.visit(fast.loop, around.varying)
         own: set[Hashable] = set()
@@ -212,6 +213,21 @@ class Forms:
         form = self._of[access.op]
         scalar = isinstance(access.op, ir.Load) and self._numbers.scalar(access.op)
         return replace(form, points=form.points[:0]) if scalar and scalar in loaded else form
+
+    def _behind_guards(self, access: VectorAccess, form: Form, loaded: set[Hashable]) -> Form:
+        """Return the form of a load behind guards, without what was asked for behind the same ones:
+        NVRTC 13.0 knows what a second branch would give, NVRTC 13.5 asks again.  Adds to `loaded`.
+        """
+        numbers, op = self._numbers, access.op
+        if not access.guards or not len(form.points) or not numbers.is_fixed(op.buffer):
+            return form
+        guards = tuple((numbers.of(each.condition), each.holds) for each in access.guards)
+        places = places_of(form.points, form.shape)
+        found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
+        keys = [(op.buffer, form.width, each, guards) for each in found]
+        new = np.array([each not in loaded for each in keys], np.bool_)
+        loaded.update(keys)
+        return replace(form, points=form.points[new])
 
     def _plan(self, way: Way) -> None:
         """Note how threads make all accesses of a loop that goes one way."""
@@ -384,7 +400,9 @@ class Forms:
         `loaded`, to which it is added."""
         op, numbers, loop = access.op, self._numbers, planner.op
         form = self._without_scalar(access, loaded)
-        if access.guards or not len(form.points):
+        if access.guards:
+            return self._behind_guards(access, form, loaded)
+        if not len(form.points):
             return form
         places = places_of(form.points, form.shape)
         found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))

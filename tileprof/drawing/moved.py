@@ -16,7 +16,7 @@ Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA", "shuffle"]
 of a warp that pass words to each other."""
 Uncounted = Literal[
     "matrix operands", "copied matrices", "products in threads", "exchange of threads",
-    "repeated copies", "other",
+    "split copies", "other",
 ]  # fmt: skip
 
 
@@ -44,6 +44,9 @@ class Moved:
     """Fewest that the bytes need, request by request."""
     bytes: int = 0
     """Bytes that requests ask for; what several lanes of one ask for counts once."""
+    joined: int = 0
+    """Sectors among `taken` that the L1 counts as one with another sector of their line, because
+    cp.async copies halves of both to one sector of shared memory."""
 
     def add(self, other: Moved) -> None:
         """Add another place's or block's numbers."""
@@ -51,12 +54,14 @@ class Moved:
         self.taken += other.taken
         self.needed += other.needed
         self.bytes += other.bytes
+        self.joined += other.joined
 
     def times(self, count: int) -> Moved:
         """Return the numbers of so many that are alike."""
         return Moved(
-            self.requests * count, self.taken * count, self.needed * count, self.bytes * count
-        )
+            self.requests * count, self.taken * count, self.needed * count, self.bytes * count,
+            self.joined * count,
+        )  # fmt: skip
 
 
 @dataclass(eq=False)

@@ -28,7 +28,15 @@ from .forms import Form, Forms
 from .moved import Moved, Place, Traffic, Uncounted, Way
 from .operands import MatrixAccess, operand_reads
 from .roles import ScalarLoad, fixed_buffers, is_scalar_load
-from .transactions import Ints, copied_sectors, different, sectors, wavefronts
+from .transactions import (
+    Ints,
+    copied_sectors,
+    different,
+    is_split,
+    lone_wavefronts,
+    sectors,
+    wavefronts,
+)
 
 _WARP = 32
 
@@ -369,15 +377,31 @@ class Requests:
         lanes = lanes[(lanes >= 0).any(axis=1)]
         if not len(lanes):
             return Moved()
-        count = wavefronts if access.buffer.type.space == "shared" else sectors
-        taken, needed = count(lanes, width)
-        asked = different(lanes)
-        if access.op in self.gathers and count is sectors:
-            taken = copied_sectors(lanes, width)
-            if (asked != (lanes >= 0).sum(axis=1)).any():
+        is_shared = access.buffer.type.space == "shared"
+        taken, needed = (wavefronts if is_shared else sectors)(lanes, width)
+        asked, joined = different(lanes), 0
+        if isinstance(access.op, ir.Atomic) and is_shared and not _counts_ones(access.op):
+            taken = lone_wavefronts(lanes)
+        elif not is_shared and self._is_copy(access.op):
+            taken, counted_twice = copied_sectors(lanes, width)
+            joined = int(counted_twice.sum())
+            repeats = (asked != (lanes >= 0).sum(axis=1)).any()
+            if repeats or (width > WORD and is_split(lanes, width).any()):
                 line = access.op.span.line if access.op.span else 0
-                self.found[-1].uncounted[line, access.op.mnemonic, "repeated copies"] = None
-        return Moved(len(lanes), int(taken.sum()), int(needed.sum()), int(asked.sum()) * width)
+                self.found[-1].uncounted[line, access.op.mnemonic, "split copies"] = None
+        total, least = int(taken.sum()), int(needed.sum())
+        return Moved(len(lanes), total, least, int(asked.sum()) * width, joined)
+
+    def _is_copy(self, op: ir.OpBase) -> bool:
+        """Return whether an op is a copy by cp.async."""
+        return op in self.gathers or (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync))
+
+
+def _counts_ones(op: ir.Atomic) -> bool:
+    """Return whether an atomic adds 1 to a whole number: shared memory then adds the number of the
+    lanes at a word, all at once."""
+    value = op.value.owner
+    return op.kind == "add" and isinstance(value, ir.Constant) and value.value == 1
 
 
 def _different(asked: Ints, count: int) -> Ints:
@@ -425,12 +449,21 @@ def _uncounted(
                 yield line, op.mnemonic, "exchange of threads"
             case ir.Copy(lowering=Matrices() | None) if shared:
                 yield line, op.mnemonic, "copied matrices"
+            case ir.Atomic() if shared and not _is_whole_word(op):
+                yield line, op.mnemonic, "other"
             case ir.Load() | ir.Store() | ir.Atomic() | ir.Copy() | ir.TileAtomic():
                 pass
             case ir.Reduce() | ir.Scan():
                 pass
             case _ if shared:
                 yield line, op.mnemonic, "other"
+
+
+def _is_whole_word(op: ir.Atomic) -> bool:
+    """Return whether shared memory changes an element by itself: others are changed by threads that
+    try again while one was faster."""
+    dtype = op.buffer.buffer.dtype
+    return dtype.is_integer and dtype.bytes == WORD
 
 
 def _strides(access: Access) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ bytes.  No GPU is needed: the interpreter runs that form, which has the addresse
 and the layouts say which thread and register hold a point.
 
 Not counted are accesses that the layouts do not describe: operands of matrix instructions, scans of
-lines that several warps share, and what shared memory takes of cp.async that copies an element to
-several places.  `Traffic.uncounted` names them.
+lines that several warps share, and what shared memory takes of cp.async that fills one of its rows
+from several lines.  `Traffic.uncounted` names them.
 """
 
 from __future__ import annotations

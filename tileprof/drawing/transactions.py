@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tileprof.compiler.cuda.target import BANKS, SECTOR, WORD
 
 Ints = NDArray[np.int64]
+LINE, CHUNK = 128, 16
+"""Bytes of a line of the L1, and of the widest copy of a lane."""
 _NONE = np.iinfo(np.int64).max
 """Sorts behind every address."""
 
@@ -41,13 +43,43 @@ def sectors(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     return touched * max(width // SECTOR, 1), -(-lanes * width // SECTOR)
 
 
-def copied_sectors(addresses: Ints, width: int) -> Ints:
-    """Return the sectors of each request of cp.async, which copies a sector once for each place in
-    shared memory: it is one for lanes that follow each other alone; as `sectors`."""
-    held = np.where(addresses >= 0, addresses // SECTOR, -1)
-    first = held >= 0
-    first[:, 1:] &= (held[:, 1:] != held[:, :-1]) | (addresses[:, 1:] <= addresses[:, :-1])
-    return np.asarray(first.sum(axis=1)) * max(width // SECTOR, 1)
+def copied_sectors(addresses: Ints, width: int) -> tuple[Ints, Ints]:
+    """Return the sectors of each request of cp.async, and how many of them the L1 counts as one
+    with another sector of their line; as `sectors`.
+
+    Copies of 16 bytes pass the L1 by.  They bring a sector once for each sector of shared memory to
+    which a part of it goes, and two lanes with an even and an odd number fill one of these.  The L1
+    looks up lines of 128 bytes for each sector of shared memory.  Narrower copies are like loads.
+    """
+    if width < CHUNK:
+        touched = sectors(addresses, width)[0]
+        return touched, np.zeros_like(touched)
+    pair = np.arange(addresses.shape[1]) // (SECTOR // CHUNK)
+
+    def apart(unit: int) -> Ints:
+        held = np.where(addresses >= 0, addresses // unit * len(pair) + pair, _NONE)
+        return np.asarray(_different(np.sort(held, axis=1)).sum(axis=1))
+
+    brought = apart(SECTOR)
+    return brought, brought - apart(LINE)
+
+
+def is_split(addresses: Ints, width: int) -> NDArray[np.bool_]:
+    """Return whether the rows of 128 bytes that lanes of cp.async fill in shared memory come from
+    several lines, or from one in another order than a swizzle's; as `sectors`."""
+    lanes = LINE // width
+    rows = addresses.reshape(len(addresses), -1, lanes)
+    line, part = rows // LINE, rows % LINE // width ^ np.arange(lanes)
+    alike = (line == line[..., :1]) & (part == part[..., :1]) & (rows >= 0)
+    return ~np.asarray(alike.all(axis=(1, 2)))
+
+
+def lone_wavefronts(addresses: Ints) -> Ints:
+    """Return the wavefronts of atomics on words of shared memory: lanes at one bank take turns,
+    those at one word, too; as `sectors`."""
+    banks = np.where(addresses >= 0, addresses // WORD % BANKS, BANKS)
+    counts = (banks[:, :, None] == np.arange(BANKS)).sum(axis=1)
+    return np.asarray(counts.max(axis=1))
 
 
 def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:

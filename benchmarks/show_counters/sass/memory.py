@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from benchmarks.show_counters.machine_code import OPCODES, Key
 from tileprof.binary.instructions import Instruction
+from tileprof.compiler.cuda.target import SECTOR
 from tileprof.drawing.moved import Moved
-from tileprof.drawing.transactions import different, sectors, wavefronts
+from tileprof.drawing.transactions import LINE, different, sectors, wavefronts
 
 from .arithmetic import Run
 from .operands import (
@@ -85,6 +86,25 @@ class Memory:
             taken, needed = rule(rows, width)
             bytes_ = int(different(rows).sum()) * width
             self.counted[key].add(Moved(len(rows), int(taken.sum()), int(needed.sum()), bytes_))
+
+    def count_copies(self, line: int, places: Any, into: Any, at: At, width: int) -> None:
+        """Add the requests of cp.async: `places` in global memory, -1 in lanes that fill in zeros,
+        and `into` in shared memory.  Copies of 16 bytes bring a sector for each sector they fill,
+        of which the L1 looks up those of one line together."""
+        key: tuple[int, Key] = line, ("global", "read", "cp.async")
+        self.count(key, places, at, width)
+        if width < CHUNK:
+            return
+        asked = np.full((2, self.blocks * self.threads), -1, np.int64)
+        asked[:, at] = places, into
+        for origin, put in zip(asked[0].reshape(-1, 32), asked[1].reshape(-1, 32)):
+            goes = origin >= 0
+            begin, filled = origin[goes], put[goes] // SECTOR
+            brought, looked_up, touched = (
+                len({*zip((begin // unit).tolist(), by.tolist())})
+                for unit, by in ((SECTOR, filled), (LINE, filled), (SECTOR, 0 * filled))
+            )
+            self.counted[key].add(Moved(0, brought - touched, 0, 0, brought - looked_up))
 
     def read_global(self, places: NDArray[np.int64], width: int) -> Bytes:
         """Return `width` bytes at each address; zeros where nothing is."""
@@ -224,7 +244,7 @@ def copy(op: Instruction, memory: Memory, line: int) -> Run:
         into = _spread(to(lanes, at), len(numbers))
         check_aligned(op, into, width)
         check_aligned(op, places[goes], width)
-        memory.count((line, ("global", "read", "cp.async")), np.where(goes, places, -1), at, width)
+        memory.count_copies(line, np.where(goes, places, -1), into, at, width)
         held = memory.read_global(places, width)
         held[~goes] = 0
         memory.shared[memory.shared_places(numbers, into, width)] = held
