@@ -96,6 +96,10 @@ class Request:
     follows: bool
     """Whether lanes have addresses of their own, and what a copy writes to shared memory is as far
     apart as what it reads."""
+    first: int
+    """Address of the first lane, which only those of other accesses give a meaning."""
+    stride: int
+    """Bytes from the first lane to the second."""
 
     @property
     def ways(self) -> float:
@@ -220,7 +224,9 @@ def _request(instruction: Instruction, lanes: list[Lanes], beside: Lanes) -> Req
     widened = _parts(beside, width, SECTOR) / math.ceil(chunks * WIDEST / SECTOR)
     follows = len(at) == len(lanes[-1]) and bool((np.diff(lanes[0] - lanes[-1]) == 0).all())
     needed = math.ceil(len(at) * width / SECTOR)
-    return Request(instruction, sectors, needed, widened, follows)
+    first, *others = lanes[-1].tolist()
+    stride = others[0] - first if others else 0
+    return Request(instruction, sectors, needed, widened, follows, first, stride)
 
 
 def _parts(at: Lanes, width: int, size: int) -> int:

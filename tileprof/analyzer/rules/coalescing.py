@@ -171,8 +171,7 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
     if code is not None:
         at = [(each, told_at(case, code, each)) for each in reversed(said)]
         ways = {i: each.ways for each, found in at for i in _not_shared(code, found, each.ways)}
-        lanes = worked_out(case)
-        ways = {i: n for i, n in ways.items() if i not in lanes or _is_apart(lanes[i])}
+        ways = {index: many for index, many in ways.items() if not _is_filled(case, index)}
         if not ways and any(found for _, found in at):
             return
         scattered = [Scattered(index, many) for index, many in ways.items()]
@@ -184,6 +183,19 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
 def _is_apart(request: Request) -> bool:
     """Whether lanes take needless sectors, whose gaps their thread's next bytes do not fill."""
     return min(request.ways, request.widened) >= COALESCING_WASTEFUL
+
+
+def _is_filled(case: KernelCase, index: int) -> bool:
+    """Whether another access of its thread takes what lies between it and the next lane's."""
+    request = worked_out(case).get(index)
+    if request is None or _is_apart(request) or request.stride <= 0:
+        return False
+    return any(
+        other.instruction.name == request.instruction.name
+        and other.stride == request.stride
+        and 0 < abs(other.first - request.first) < request.stride
+        for other in worked_out(case).values()
+    )
 
 
 def _not_shared(code: KernelCode, where: list[int], ways: float) -> list[int]:

@@ -96,7 +96,7 @@ def _by_data(kernel: TileKernel) -> dict[_Access, tuple[bool, bool]]:
         kind = kernel.types.get(tensor)
         if op.name in ("load", "store") and kind and kind.space == "global" and op.listed:
             points = next((e for e in reversed(around) if e.name == "parallel"), None)
-            last, variables = of(op.listed[-1:]), points.blocks[0].arguments if points else ()
+            last, variables = of(op.listed[-1:]), points.arguments if points else ()
             by_point = bool(variables) and variables[-1] in last.loaded_by
             found[op.name, tensor.removeprefix("%"), op.line] = by_point, last.begins
         if op.name == "load":
@@ -109,9 +109,7 @@ def _by_data(kernel: TileKernel) -> dict[_Access, tuple[bool, bool]]:
         for name in op.results:
             made[name] = value
         if op.name == "yield" and around:  # a branch's value is that of either way
-            for name in around[-1].results:
-                held = of((name, *op.operands, *op.listed))
-                made[name] = held
+            made |= {name: of((name, *op.operands, *op.listed)) for name in around[-1].results}
     return found
 
 
