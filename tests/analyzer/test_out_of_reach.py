@@ -40,12 +40,17 @@ def in_a_ring(X: T.Tensor((4096, 4096), T.int8), Y: T.Tensor((4096, 4096), T.int
 
 
 @T.prim_func
-def short_rows(X: T.Tensor((4096, 2), T.uint8), Y: T.Tensor((4096, 2), T.uint8)):
-    """Two bytes of each row, which has no more."""
+def short_rows(X: T.Tensor((4096, 64), T.uint8), Y: T.Tensor((4096,), T.float32)):
+    """Two bytes of each row at a time."""
     with T.Kernel(32, threads=128) as block:
         held = T.alloc_shared((128, 2), T.uint8)
-        T.copy(X[block * 128, 0], held)
-        T.copy(held, Y[block * 128, 0])
+        sums = T.alloc_fragment((128,), T.float32)
+        T.clear(sums)
+        for k in T.Pipelined(32, num_stages=2):
+            T.copy(X[block * 128, k * 2], held)
+            for i in T.Parallel(128):
+                sums[i] += T.cast(held[i, 0], T.float32) * T.cast(held[i, 1], T.float32)
+        T.copy(sums, Y[block * 128])
 
 
 @T.prim_func
@@ -93,7 +98,7 @@ def said(kernel: Any, rule: str) -> list[str]:
     ids=["searched", "in a ring", "short rows", "across"],
 )
 def test_lanes_that_lie_apart_by_choice(kernel: Any, severities: list[str]) -> None:
-    """Neither data, nor neighbours, nor the end of a row are a choice; an order of loops is."""
+    """Neither data, nor neighbours, nor a tile's short rows are; an order of loops is."""
     assert said(kernel, "uncoalesced-global") == severities
 
 

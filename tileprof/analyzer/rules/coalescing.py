@@ -53,6 +53,7 @@ from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.numbers.shared import COOL, SECTOR
 from tileprof.analyzer.rules.numbers.memory import (
+    COALESCING_LANES_OF_A_ROW,
     COALESCING_MUCH,
     COALESCING_WASTEFUL,
 )
@@ -63,8 +64,6 @@ from tileprof.kernel_ir import COPIES
 
 _ADDRESS = re.compile(r"\[(R\d+)(?:\.64|\.U32)*(?:\+(-?0x[0-9a-f]+))?\]")
 """Registers and offset of an address in machine code."""
-_LANES_OF_A_ROW = 4
-"""Lanes that hold neighbouring elements of a row of a product's result."""
 _AUTHOR = (
     "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
     " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
@@ -110,7 +109,7 @@ def _is_meant(case: KernelCase, said: Told) -> bool:
     if said.remark.op == "load" and (_is_with_neighbours(case, said) or _is_row_each(case, said)):
         return False
     products = bool(case.code and case.code.named(*PRODUCTS))
-    row = _LANES_OF_A_ROW * said.access.width
+    row = COALESCING_LANES_OF_A_ROW * said.access.width
     tile = products and said.remark.op == "store" and said.ways * row <= SECTOR
     return said.remark.op != "atomic" and not tile
 

@@ -47,6 +47,7 @@ from tileprof.analyzer.rules.numbers.work import (
     LAYOUT_CONVERTS_COMES_BACK,
     LAYOUT_CONVERTS_LEAST_KEPT,
     LAYOUT_CONVERTS_OFTEN,
+    LAYOUT_CONVERTS_ROWS,
 )
 from tileprof.analyzer.rules.tile_program.shared_fragments import shared_fragments
 from tileprof.analyzer.tiles.rings import rings_of
@@ -74,8 +75,6 @@ _FEW_ROWS = (
     "Its rows are too few for several warps, so each needs what the others computed. See whether"
     " one warp a block is enough, or each warp can add up elements of its own until the end."
 )
-_ROWS = 16
-"""Rows of a product's tile that one warp multiplies."""
 _COMPILER = (
     "Layouts are solved for the whole launch: see what fixes the other layout, and whether its op"
     " could take this one."
@@ -174,7 +173,7 @@ def _is_needed(case: KernelCase, remark: Remark) -> bool:
     operand = any(op.source == name for op in case.tiles.named(*PRODUCTS))
     if not operand or launch is None or kind is None or not kind.extents:
         return False
-    return launch.warps > 1 and kind.extents[0] <= _ROWS
+    return launch.warps > 1 and kind.extents[0] <= LAYOUT_CONVERTS_ROWS
 
 
 def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:
