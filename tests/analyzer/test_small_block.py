@@ -55,8 +55,13 @@ def test_kernels_of_one_cause_are_one_finding() -> None:
         kernel(moved=2000, part=0.4),
         kernel(part=0.2),
     ],
-    ids=["enough bytes", "near the roof", "few blocks", "enough bytes of all blocks at once",
-         "blocks that live long"],
+    ids=[
+        "enough bytes",
+        "near the roof",
+        "few blocks",
+        "enough bytes of all blocks at once",
+        "blocks that live long",
+    ],
 )
 def test_blocks_that_are_as_they_should_be(made: Made) -> None:
     """There is nothing to be gained by larger ones, there are too few to make them

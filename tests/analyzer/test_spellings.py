@@ -81,8 +81,7 @@ _PLACES = "at = T.alloc_fragment((64,), 'int32')\nT.clear(at)\n"
 BY_DATA = (
     "for i in T.Parallel(64):\n    Y[by, T.cast(X[bx, i], 'int32')] = 1.0\n",
     "for i in T.Parallel(64):\n    at[i] = T.if_then_else(X[bx, at[i]] < 0.5, i, 7)\n",
-    "for i, j in T.Parallel(64, 64):\n"
-    "    Y[by, at[j] + j] = X[by * 64 + i, bx * 64 + j]\n",
+    "for i, j in T.Parallel(64, 64):\n    Y[by, at[j] + j] = X[by * 64 + i, bx * 64 + j]\n",
     "for j, i in T.Parallel(64, 64):\n"
     "    place = T.if_then_else(X[0, i] > 0.0, i, j)\n    Y[by * 64 + j, place] = 1.0\n",
 )
@@ -166,7 +165,9 @@ def test_rows_that_begin_where_a_loaded_number_says(
 
 def test_rows_taken_by_their_numbers_lie_in_the_order_of_lanes(tmp_path: Path) -> None:
     """Whichever rows these are, lanes go along them."""
-    body = "for i, j in T.Parallel(64, 64):\n    Y[T.cast(X[by, i], 'int32'), j] = X[i, bx * 64 + j]\n"
+    body = (
+        "for i, j in T.Parallel(64, 64):\n    Y[T.cast(X[by, i], 'int32'), j] = X[i, bx * 64 + j]\n"
+    )
     assert not placed_by_data(traced(body, tmp_path))
 
 
