@@ -10,6 +10,7 @@ import pytest
 
 from tests.analyzer.compiled import compiled, remarks_of, with_code
 from tests.analyzer.defects import counted, line_of, product, turned
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import EXCHANGED, FILE, Made, found, only, program, remark, stored
 from tileprof import binary
 from tileprof.analyzer.cases import Program
@@ -103,6 +104,28 @@ def together(threads: int) -> Made:
         remark(f"buffer {name}", line, *EXCHANGED) for name, line in (("total", 5), ("weights", 4))
     ]
     return Made(remarks=told, code=IN_STEP, attributes={"block": f"{threads}×1×1"})
+
+
+WEIGHTS = """kernel @attend(%Out: out global<64, 64, float32>) {{
+    %weights = alloc fragment {{shape = [{rows}, 64]}} : fragment<{rows}, 64, bfloat16>
+    %value = alloc shared {{shape = [64, 64]}} : shared<64, 64, bfloat16>
+    %out = alloc fragment {{shape = [{rows}, 64]}} : fragment<{rows}, 64, float32>
+    gemm %weights, %value, %out
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "threads", "severity"),
+    [(16, 128, "symptom"), (64, 128, "suggestion"), (16, 32, "suggestion")],
+)
+def test_rows_that_several_warps_share(rows: int, threads: int, severity: str) -> None:
+    """Four warps have 16 rows together, so each needs what the others computed of them."""
+    made = replace(
+        together(threads), ir=WEIGHTS.format(rows=rows), attributes=launch(132, threads=threads)
+    )
+    finding = only(on_h200(made), RULE)
+    assert (finding.severity, finding.kernel_gain is None) == (severity, severity == "symptom")
 
 
 def test_exchanges_of_one_loop_are_one_finding() -> None:

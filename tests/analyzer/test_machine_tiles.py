@@ -71,6 +71,18 @@ def test_a_tile_whose_rows_numbers_find_grows_on_one_side_only() -> None:
     )
 
 
+def test_copies_that_threads_repeat_count_once() -> None:
+    """A factor for each row that all threads copy is no tile, nor reason for a larger one."""
+    iterations = SIDE**3 / (128 * 32 * 64)
+    moved = iterations * 5 * 256 * 16  # each byte of the tiles once
+    pointer = ("LDC.64 R90, c[0x0][0x210]", "IMAD R60, R0, 0x10, RZ")
+    factors = tuple(
+        f"LDGSTS.E.64 [R60+{at:#x}], desc[UR4][R90.64+{at:#x}]" for at in range(0, 64, 8)
+    )
+    assert not product(5, 32, times=6, moved=moved, before=pointer, more=factors)
+    assert product(5, 32, times=6, moved=moved / 2, before=pointer, more=factors)
+
+
 def test_a_tile_that_is_large() -> None:
     """Nothing is said of 128 × 128, however slow; nor of any near to the roof."""
     assert not product(copies=8, columns=128, times=6)

@@ -116,6 +116,16 @@ def test_gaps_that_the_next_access_of_a_thread_fills() -> None:
     assert finding.place.location.line == 5
 
 
+@pytest.mark.parametrize(("offset", "severities"), [("-0x4", []), ("0xc", ["suggestion"])])
+def test_loads_of_an_element_and_of_its_neighbours(offset: str, severities: list[str]) -> None:
+    """A lane's fourth element is the one in front of the next lane's, so no load of them can be
+    wider; with the fourth in its place all can."""
+    end = ("LDG.E R8, desc[UR4][R4.64+0xc]", {"selected": 100}, 0, 5)
+    other = (f"LDG.E R9, desc[UR4][R4.64+{offset}]", {"selected": 100}, 0, 5)
+    made = Made(code=[*GAPS[:5], end, other, GAPS[5]], attributes=LAUNCHED)
+    assert [each.severity for each in found(program(made), RULE)] == severities
+
+
 def test_addresses_alone_are_a_warning() -> None:
     """Nobody waited."""
     code: list[tuple[str, dict[str, int], int, int]] = [(t, {}, d, line) for t, _, d, line in GAPS]
@@ -130,7 +140,7 @@ def test_lanes_without_gaps(opcode: str) -> None:
     is a symptom in loops. With room it is a cause, at the roof it is none."""
     step = "0x4" if opcode == "LDG.E" else "0x10"
     texts = [text.replace("LDG.E ", f"{opcode} ").replace("R0, 0x10", f"R0, {step}")
-             for text, *_ in GAPS]  # fmt: skip
+             .replace("+0x4", "+0x200") for text, *_ in GAPS]  # fmt: skip
     looped = [(text, held[1], 1, held[3]) for text, held in zip(texts, GAPS, strict=True)]
     made = Made(code=looped, attributes=LAUNCHED)
     severities = [each.severity for each in found(program(made), RULE)]
@@ -138,7 +148,7 @@ def test_lanes_without_gaps(opcode: str) -> None:
     once = Made(code=[(t, s, 0, n) for t, s, _, n in looped], attributes=LAUNCHED)
     severities = [
         each.severity
-        for peak in (2e9, 0.58e9)
+        for peak in (4e9, 1.15e9)
         for each in found(program(once, peaks={"hbm_copy": peak}), RULE)
     ]
     assert severities == (["suggestion", "ignore"] if opcode == "LDG.E" else [])

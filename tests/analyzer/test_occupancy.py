@@ -51,6 +51,19 @@ def test_a_step_is_to_the_next_block() -> None:
     assert finding.kernel_gain.high <= highest(4 / 3) + 1e-9
 
 
+def test_blocks_side_by_side_hide_no_more_than_waits_for_memory() -> None:
+    """Nobody issues in 0.2 of the cycles, in 0.08 of all while warps wait for memory."""
+    four = launch(13200, held=4, threads=128, registers=104, limited_by="registers")
+    reasons = {
+        "selected": 8000, "long_scoreboard": 1000, "long_scoreboard_not_issued": 800,
+        "wait": 1200, "wait_not_issued": 1200,
+    }  # fmt: skip
+    code = [("FADD R0, R0, R1", reasons, 1, 5)]
+    finding = only(on_h200(Made(attributes=four, code=code, metrics=SOME), ROOF), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 800 / 10200))
+
+
 def test_blocks_that_wait_longer_than_a_load_takes_are_a_symptom() -> None:
     """Memory has as many loads under way as it takes: more warps may wait the longer."""
     three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")

@@ -111,10 +111,16 @@ def test_a_function_that_the_kernel_calls() -> None:
     assert finding.dynamic[0].samples == 2000
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["FFMA R2, R3, R4, -0.16845393180847167969", "ISETP.GT.U32.AND P0, PT, R0, 0x727fffff, PT"],
+)
 @pytest.mark.parametrize(("ir", "severity"), [("", "suggestion"), (PRODUCT, "symptom")])
-def test_a_function_without_a_faster_form_in_tile_kernels(ir: str, severity: str) -> None:
-    """Nobody can write the approximate logarithm there, so no gain is stated."""
-    code: _Code = [("FFMA R2, R3, R4, -0.16845393180847167969", {"selected": 2000}, 1, 5), REST]
+def test_a_function_without_a_faster_form_in_tile_kernels(
+    ir: str, severity: str, text: str
+) -> None:
+    """Nobody can write the approximate logarithm, or root, there, so no gain is stated."""
+    code: _Code = [(text, {"selected": 2000}, 1, 5), REST]
     finding = only(program(Made(code=code, ir=ir)), RULE)
     assert (finding.severity, finding.kernel_gain is None) == (severity, severity == "symptom")
 

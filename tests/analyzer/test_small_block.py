@@ -53,10 +53,18 @@ def test_kernels_of_one_cause_are_one_finding() -> None:
         kernel(part=0.7),
         kernel(blocks=132 * 32 * 3),
         kernel(moved=2000, part=0.4),
+        kernel(part=0.2),
     ],
-    ids=["enough bytes", "near the roof", "few blocks", "enough bytes of all blocks at once"],
+    ids=[
+        "enough bytes",
+        "near the roof",
+        "few blocks",
+        "enough bytes of all blocks at once",
+        "blocks that live long",
+    ],
 )
 def test_blocks_that_are_as_they_should_be(made: Made) -> None:
     """There is nothing to be gained by larger ones, there are too few to make them
-    larger, or 32 of them have 64 KB under way, which memory gives in less than they live."""
+    larger, or 32 of them have 64 KB under way, which memory gives in less than they live; or they
+    compute for longer than beginning and ending takes."""
     assert not found(beside(made), "small-block")

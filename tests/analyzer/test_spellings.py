@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from tileprof.analyzer.tiles.contractions import contractions
+from tileprof.analyzer.tiles.gathers import begun_by_data, placed_by_data
 from tileprof.analyzer.tiles.masked_loops import masked_loops
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.analyzer.tiles.repeated import repeated
 from tileprof.analyzer.tiles.walks import walk_of
+from tileprof.analyzer.tiles.whole_extents import Dimension, is_whole
 from tileprof.ir.plain import plain_kernel
 from tileprof.kernel_ir import TileKernel
 
@@ -70,8 +72,18 @@ SHIFTED = (
     "for i, j in T.Parallel(64, 64):\n    total = X[by, j]\n"
     "    for tap in list(range(3)):\n        total = total + X[by, j + tap]\n"
     "    Y[by * 64 + i, bx * 64 + j] = scaled(total, 0.5)\n",
+    "for i, j in T.Parallel(64, 64):\n    at = bx * 64 + j\n"
+    "    Y[by * 64 + i, at] = X[by, (at + 511) % 512] + X[by, at]\n",
     "for j, i in T.Parallel(64, 64):\n"
     "    Y[by * 64 + i, j] = T.cast(H[by, 2 + j], 'float32') + T.cast(H[by, j], 'float32')\n",
+)
+_PLACES = "at = T.alloc_fragment((64,), 'int32')\nT.clear(at)\n"
+BY_DATA = (
+    "for i in T.Parallel(64):\n    Y[by, T.cast(X[bx, i], 'int32')] = 1.0\n",
+    "for i in T.Parallel(64):\n    at[i] = T.if_then_else(X[bx, at[i]] < 0.5, i, 7)\n",
+    "for i, j in T.Parallel(64, 64):\n    Y[by, at[j] + j] = X[by * 64 + i, bx * 64 + j]\n",
+    "for j, i in T.Parallel(64, 64):\n"
+    "    place = T.if_then_else(X[0, i] > 0.0, i, j)\n    Y[by * 64 + j, place] = 1.0\n",
 )
 _LOOP = "held = T.alloc_shared((64, 64), 'float32')\nsums = T.alloc_fragment((64, 64), 'float32')\n"
 AGAIN = (
@@ -108,6 +120,7 @@ FACTS: dict[str, tuple[str, tuple[str, ...], Callable[[TileKernel], object]]] = 
     "a product by hand": (_TILES, BY_HAND, contractions),
     "elements left out": ("", LEFT_OUT, masked_loops),
     "neighbours in a row": ("", SHIFTED, loaded_with_neighbours),
+    "places that data give": (_PLACES, BY_DATA, placed_by_data),
     "done again": (_LOOP, AGAIN, repeated),
     "a block that walks tiles": ("", LONG, walk_of),
 }
@@ -133,3 +146,41 @@ def test_a_fact_is_found_in_each_spelling(fact: str, number: int, tmp_path: Path
     """Spellings with helpers, other loops, orders of axes and operands, conditions and types."""
     before, spellings, finds = FACTS[fact]
     assert finds(traced(before + spellings[number], tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("place", "begins"),
+    [("T.cast(X[by, 0], 'int32') + j", True), ("T.cast(X[by, 0], 'int32') * 16 + j", False),
+     ("by * 16 + j", False)],
+)  # fmt: skip
+def test_rows_that_begin_where_a_loaded_number_says(
+    place: str, begins: bool, tmp_path: Path
+) -> None:
+    """Lanes lie side by side all the same, and rows of 16 elements begin at whole accesses."""
+    body = f"for j in T.Parallel(64):\n    Y[bx, j] = T.cast(H[bx, {place}], 'float32')\n"
+    kernel = traced(body, tmp_path)
+    assert {tensor for _, tensor, _ in begun_by_data(kernel)} == ({"H"} if begins else set())
+    assert not placed_by_data(kernel)
+
+
+def test_rows_taken_by_their_numbers_lie_in_the_order_of_lanes(tmp_path: Path) -> None:
+    """Whichever rows these are, lanes go along them."""
+    body = (
+        "for i, j in T.Parallel(64, 64):\n    Y[T.cast(X[by, i], 'int32'), j] = X[i, bx * 64 + j]\n"
+    )
+    assert not placed_by_data(traced(body, tmp_path))
+
+
+@pytest.mark.parametrize(("dimension", "whole"), [("M", False), ("N", True), ("K", True)])
+def test_tiles_with_all_of_a_tensor(dimension: Dimension, whole: bool, tmp_path: Path) -> None:
+    """64 of 512 rows by all columns of a tensor of 512 × 512, 512 deep."""
+    body = (
+        "a = T.alloc_shared((64, 512), 'float16')\nb = T.alloc_shared((512, 512), 'float16')\n"
+        "sums = T.alloc_fragment((64, 512), 'float32')\nT.clear(sums)\n"
+        "T.copy(H[by * 64, 0], a)\nT.copy(H[0, 0], b)\nT.gemm(a, b, sums, transpose_B=True)\n"
+        "T.copy(sums, Y[by * 64, 0])\n"
+    )
+    kernel = traced(body, tmp_path)
+    (line,) = (op.line for op in kernel.named("gemm"))
+    assert is_whole(kernel, line, dimension) == whole
+    assert not is_whole(kernel, line + 1, dimension)

@@ -96,6 +96,10 @@ class Request:
     follows: bool
     """Whether lanes have addresses of their own, and what a copy writes to shared memory is as far
     apart as what it reads."""
+    first: int
+    """Address of the first lane, which only those of other accesses give a meaning."""
+    stride: int
+    """Bytes from the first lane to the second."""
 
     @property
     def ways(self) -> float:
@@ -166,6 +170,28 @@ def worked_out(case: KernelCase) -> dict[int, Request]:
     }
 
 
+@lru_cache(maxsize=8)
+def loaded_beside(case: KernelCase) -> frozenset[int]:
+    """Places of loads of elements that another lane of the warp loads too, by another instruction,
+    as a stencil loads each element and its neighbours, and of those within 16 bytes of these; only
+    where addresses are known."""
+    code, block = case.code, block_of(case)
+    if code is None or block is None:
+        return frozenset()
+    found, taken = addresses(code, block), dict[int, list[tuple[int, int]]]()
+    for index in code.named(*LOADS):
+        lanes = found[index][-1] if index in found else np.zeros(0, np.int64)
+        if len(np.unique(lanes)) == len(lanes):  # each lane has one of its own
+            for lane, address in enumerate(lanes.tolist()):
+                taken.setdefault(address, []).append((index, lane))
+    shared = (held for held in taken.values() if len({lane for _, lane in held}) > 1)
+    firsts = {int(found[index][-1][0]) for held in shared for index, _ in held}
+    return frozenset(
+        index for held in taken.values() for index, _ in held
+        if any(abs(int(found[index][-1][0]) - first) < WIDEST for first in firsts)
+    )  # fmt: skip
+
+
 def _with_beside(code: KernelCode, found: Mapping[int, list[Lanes]], index: int) -> Lanes:
     """Return the addresses of an access, with those of loads of the same width that each lane has
     less than a sector apart; L1 keeps the sector meanwhile, unless it is not asked.
@@ -198,7 +224,9 @@ def _request(instruction: Instruction, lanes: list[Lanes], beside: Lanes) -> Req
     widened = _parts(beside, width, SECTOR) / math.ceil(chunks * WIDEST / SECTOR)
     follows = len(at) == len(lanes[-1]) and bool((np.diff(lanes[0] - lanes[-1]) == 0).all())
     needed = math.ceil(len(at) * width / SECTOR)
-    return Request(instruction, sectors, needed, widened, follows)
+    first, *others = lanes[-1].tolist()
+    stride = others[0] - first if others else 0
+    return Request(instruction, sectors, needed, widened, follows, first, stride)
 
 
 def _parts(at: Lanes, width: int, size: int) -> int:

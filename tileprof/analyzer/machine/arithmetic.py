@@ -228,6 +228,8 @@ FORMS = (
         "Use the approximate reciprocal of the root (`x * rsqrt(x)`), where 2 units in the last"
         " place are enough.",
         spread=True,
+        in_tiles="The language has no approximate form: compare squares in place of roots, or"
+        " compute it on fewer elements.",
     ),
     Form(
         "integer division by a divisor that is not constant", _divisions, 0.9,

@@ -18,7 +18,10 @@ goes. Without samples it is the wasted part of the traffic past L1 times that us
 Lanes whose gaps their thread's next bytes fill are not meant: `narrow-access` tells of them. Nor
 are tiles of products that are stored from registers: `epilogue-drain` tells of those. Nor loads of
 half a sector beside those of its other half, nor elements that each lane takes by a number of its
-own: the data tell which sectors these need.
+own: the data tell which sectors these need, as those of a search by halving, or of rows whose
+elements move to where a sum says. Nor loads of an element beside its neighbours in the row, whose
+sectors are those of the other loads, from L1. Nor copies of tiles whose rows are shorter than a
+sector: each row takes one, whichever lane takes it.
 
 Long scoreboards by themselves say nothing of a cause: on an H200 a chain of dependent loads has
 as many (96 %) as lanes in sectors of their own (99 %), and so have barriers in shared memory and
@@ -37,6 +40,7 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     LOADS,
+    Request,
     Requests,
     Told,
     requests,
@@ -49,12 +53,14 @@ from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.numbers.shared import COOL, SECTOR
 from tileprof.analyzer.rules.numbers.memory import (
+    COALESCING_LANES_OF_A_ROW,
     COALESCING_MUCH,
-    COALESCING_OF_PRODUCTS,
     COALESCING_WASTEFUL,
 )
-from tileprof.analyzer.tiles.gathers import lines_by_number
+from tileprof.analyzer.tiles.gathers import lines_by_number, placed_by_data
+from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.binary.occupancy import WARP
+from tileprof.kernel_ir import COPIES
 
 _ADDRESS = re.compile(r"\[(R\d+)(?:\.64|\.U32)*(?:\+(-?0x[0-9a-f]+))?\]")
 """Registers and offset of an address in machine code."""
@@ -94,17 +100,45 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _is_meant(case: KernelCase, said: Told) -> bool:
     """Neither an atomic, nor a tile of products that is stored as its lanes hold it, nor elements
-    that lanes take by numbers that they load."""
+    whose sectors only data tell, other loads have, or the tile takes anyway."""
     if said.remark.op == "load" and said.access.sectors >= WARP and _is_gathered(case, said):
         return False
+    line = said.location.line if said.location else 0
+    if (said.remark.op, said.remark.name, line) in placed_by_data(case.tiles):
+        return False
+    if said.remark.op == "load" and (_is_with_neighbours(case, said) or _is_row_each(case, said)):
+        return False
     products = bool(case.code and case.code.named(*PRODUCTS))
-    tile = products and said.remark.op == "store" and said.ways <= COALESCING_OF_PRODUCTS
+    row = COALESCING_LANES_OF_A_ROW * said.access.width
+    tile = products and said.remark.op == "store" and said.ways * row <= SECTOR
     return said.remark.op != "atomic" and not tile
 
 
 def _is_gathered(case: KernelCase, said: Told) -> bool:
     line = said.location.line if said.location else 0
     return line in lines_by_number(case.tiles)
+
+
+def _is_with_neighbours(case: KernelCase, said: Told) -> bool:
+    """Whether other loads of its row have its sectors, but for one at an end of the warp's."""
+    name = said.remark.name
+    if name not in loaded_with_neighbours(case.tiles):
+        return False
+    beside = (e.access for e in told(case) if (e.remark.op, e.remark.name) == ("load", name))
+    dense = max((each.sectors for each in beside if each.sectors == each.needed), default=0)
+    return said.access.sectors <= dense + 1
+
+
+def _is_row_each(case: KernelCase, said: Told) -> bool:
+    """Whether it copies a tile whose rows are shorter than a sector, so that each takes one."""
+    line, name = said.location.line if said.location else 0, f"%{said.remark.name}"
+    views = {op.result: op for op in case.tiles.named("view") if op.source == name}
+    for copy in case.tiles.named(*COPIES):
+        sizes = views[copy.source].numbers("sizes") if copy.source in views else ()
+        if copy.line == line and sizes:
+            row = sizes[-1] * case.tiles.types[name].bits / 8
+            return row < SECTOR and said.access.sectors * row <= WARP * said.access.width
+    return False
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
@@ -136,12 +170,31 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
     if code is not None:
         at = [(each, told_at(case, code, each)) for each in reversed(said)]
         ways = {i: each.ways for each, found in at for i in _not_shared(code, found, each.ways)}
+        ways = {index: many for index, many in ways.items() if not _is_filled(case, index)}
         if not ways and any(found for _, found in at):
             return
         scattered = [Scattered(index, many) for index, many in ways.items()]
     wasted = 1 - 1 / rate if rate >= COALESCING_WASTEFUL else 0.0
     place = case.place(said[0].location, said[0].op)
     yield from _drafts(case, code, scattered, evidence, wasted, place)
+
+
+def _is_apart(request: Request) -> bool:
+    """Whether lanes take needless sectors, whose gaps their thread's next bytes do not fill."""
+    return min(request.ways, request.widened) >= COALESCING_WASTEFUL
+
+
+def _is_filled(case: KernelCase, index: int) -> bool:
+    """Whether another access of its thread takes what lies between it and the next lane's."""
+    request = worked_out(case).get(index)
+    if request is None or _is_apart(request) or request.stride <= 0:
+        return False
+    return any(
+        other.instruction.name == request.instruction.name
+        and other.stride == request.stride
+        and 0 < abs(other.first - request.first) < request.stride
+        for other in worked_out(case).values()
+    )
 
 
 def _not_shared(code: KernelCode, where: list[int], ways: float) -> list[int]:
@@ -164,7 +217,7 @@ def _by_addresses(case: KernelCase) -> Iterator[Draft]:
     """Lanes that the code shows to be apart; else what waits for loads of unknown addresses."""
     code = case.code
     known = [each for each in worked_out(case).values() if each.instruction.name in ACCESSES]
-    apart = [each for each in known if min(each.ways, each.widened) >= COALESCING_WASTEFUL]
+    apart = [each for each in known if _is_apart(each)]
     if code is None or not apart:
         yield from _symptom(case)
         return

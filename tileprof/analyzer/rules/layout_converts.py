@@ -12,6 +12,9 @@ which nobody issues, what the loop issues elsewhere hides (`in_step`). Where the
 without, as the compiler says, that brings more (`by_turns`). No turn becomes shorter than its tiles
 take to come (`pace`).
 
+A fragment with fewer rows than warps have in a product (16 each) is what each warp needs all of,
+and has a part of: its exchange is a part of the algorithm, so it is a symptom, without a gain.
+
 An exchange takes shared memory as well. Where that is what keeps blocks from taking tile after
 tile, the ends of tiles are its doing too (`tile_ends`). (On an H200 a pair of products that
 exchanged once at its end took 1.33 of the time, with 5 % of its samples at the exchange.)
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +35,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import has_products
 from tileprof.analyzer.kernel.by_turns import SHARED, kept_from, left_in_turns
 from tileprof.analyzer.kernel.in_step import covered, in_step
+from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.tile_ends import fragment_bytes, tile_ends
 from tileprof.analyzer.kernel.tile_waits import loading_apart
@@ -43,10 +47,12 @@ from tileprof.analyzer.rules.numbers.work import (
     LAYOUT_CONVERTS_COMES_BACK,
     LAYOUT_CONVERTS_LEAST_KEPT,
     LAYOUT_CONVERTS_OFTEN,
+    LAYOUT_CONVERTS_ROWS,
 )
 from tileprof.analyzer.rules.tile_program.shared_fragments import shared_fragments
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.errors import Location
+from tileprof.kernel_ir import PRODUCTS
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Converted, FilledOnce
 
@@ -64,6 +70,10 @@ _ADVICE = (
 _ONCE = (
     "Let each element have one thread: fill a shared buffer, or make the fragment as large as the"
     " block has threads."
+)
+_FEW_ROWS = (
+    "Its rows are too few for several warps, so each needs what the others computed. See whether"
+    " one warp a block is enough, or each warp can add up elements of its own until the end."
 )
 _COMPILER = (
     "Layouts are solved for the whole launch: see what fixes the other layout, and whether its op"
@@ -149,8 +159,21 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
     if code.share(taken) < COLD:
         leave = "Leave it: the exchange takes no time."
         return cause.ignored(", off the critical path", leave, seen)
+    if _is_needed(case, remark):
+        needed = replace(cause, author=_FEW_ROWS, compiler="")
+        return needed.symptom(seen)
     saving, more = _saving(case, code, exchange, taken)
     return cause.costs(saving, seen, *more, most=_most(case, code, exchange.loop))
+
+
+def _is_needed(case: KernelCase, remark: Remark) -> bool:
+    """Whether an operand of a product has no rows of its own for each warp of the block."""
+    name, launch = f"%{remark.name}", launch_of(case)
+    kind = case.tiles.types.get(name)
+    operand = any(op.source == name for op in case.tiles.named(*PRODUCTS))
+    if not operand or launch is None or kind is None or not kind.extents:
+        return False
+    return launch.warps > 1 and kind.extents[0] <= LAYOUT_CONVERTS_ROWS
 
 
 def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:

@@ -40,7 +40,9 @@ the compiler tells of cost what is done for each of them: of the samples at thei
 waits for memory and other warps, (1 - w / 16) goes where tiles are copied in rows.
 
 Loads of an element and of its neighbours in the row, as of a stencil, can not all be wide
-(`tiles/neighbours`), so they are left out where a tile program tells of them.
+(`tiles/neighbours`, else lanes that load what another lane loads too), so they are left out. So are
+accesses whose place in the row is counted from a loaded number, as edges of a graph's node: no row
+begins at a multiple of 16 bytes for sure.
 
 Long scoreboards are left out: they stand at who needs a value, and are as long for 4 bytes as for
 16.
@@ -62,6 +64,7 @@ from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     Request,
     Told,
+    loaded_beside,
     requests,
     told,
     told_at,
@@ -73,6 +76,7 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, turns_saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.kernel.threads import per_thread
+from tileprof.analyzer.machine.by_number import begins_by_number
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.numbers.shared import COOL, WIDEST
 from tileprof.analyzer.rules.machine_code.in_gaps import in_gaps
@@ -83,6 +87,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_IN_ORDER,
 )
 from tileprof.analyzer.rules.triton.one_by_one import one_by_one
+from tileprof.analyzer.tiles.gathers import begun_by_data
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.remarks.copies import CpAsync
 
@@ -128,7 +133,8 @@ def _in_order(case: KernelCase) -> Iterator[Draft]:
     shifted = loaded_with_neighbours(case.tiles)
     said = [
         each for each in told(case) if _is_narrow(each)
-        if each.remark.op != "load" or each.remark.name not in shifted
+        if (each.remark.op != "load" or each.remark.name not in shifted)
+        and _access_of(each) not in begun_by_data(case.tiles)
     ]  # fmt: skip
     counted = list(requests(code, _narrow(code))) if code else []
     where = {i for each in said for i in told_at(case, code, each)} if code else set[int]()
@@ -183,6 +189,7 @@ def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
     """Accesses whose lanes are side by side, or leave gaps for their thread's next bytes."""
     low, high = NARROW_ACCESS_IN_ORDER
     narrow = [each for each in worked_out(case).values() if _could_widen(each)]
+    narrow = [each for each in narrow if not _is_kept_narrow(case, each)]
     found = [
         each for each in narrow if low <= each.widened <= high and each.ways >= NARROW_ACCESS_GAPS
     ]
@@ -197,6 +204,16 @@ def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
         " the addresses of its lanes"
     )
     return {each.instruction.index for each in found}, [Evidence("static", text)]
+
+
+def _is_kept_narrow(case: KernelCase, each: Request) -> bool:
+    """Whether where it begins is no multiple of 16 bytes, whoever has which element."""
+    code, index = case.code, each.instruction.index
+    return index in loaded_beside(case) or (code is not None and begins_by_number(code, index))
+
+
+def _access_of(said: Told) -> tuple[str, str, int]:
+    return said.remark.op, said.remark.name, said.location.line if said.location else 0
 
 
 def _could_widen(each: Request) -> bool:

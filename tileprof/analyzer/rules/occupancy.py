@@ -13,12 +13,13 @@ all warps, and at best all that the kernel's work leaves.
 
 A block alone has nothing beside it while it loads, or reduces, or writes: any latency counts. Where
 blocks share a multiprocessor already, they cover each other's arithmetic, and only waits for memory
-count. Those are no sign where the bytes that have to be moved are not known, as warps wait as long
-for a memory that gives all it has; then one block alone is a symptom. Nor are they with blocks side
-by side that take rows by their numbers in a tensor: these come in more or less than once, as the
-numbers are. (Blocks of an H200 that did so left 0.4 of its roof by the bytes of their tensors. With
-0.77 of it, counting each row that they ask for, a load was under way for 2,000 cycles, where tiles
-take 1,450 with all multiprocessors loading: memory was what they waited for.)
+count: likely no more than these goes. Those are no sign where the bytes that have to be moved are
+not known, as warps wait as long for a memory that gives all it has; then one block alone is a
+symptom. Nor are they with blocks side by side that take rows by their numbers in a tensor: these
+come in more or less than once, as the numbers are. (Blocks of an H200 that did so left 0.4 of its
+roof by the bytes of their tensors. With 0.77 of it, counting each row that they ask for, a load was
+under way for 2,000 cycles, where tiles take 1,450 with all multiprocessors loading: memory was what
+they waited for.)
 
 A warp that has some 60 loads under way waits before the next one until one of them is there.
 Samples have no name of their own for that (`misc`, at loads): it is a wait for memory like that of
@@ -43,6 +44,7 @@ half of all warps, and kernels near what their work takes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
@@ -140,6 +142,8 @@ def _seen(
     alone, known = launch.held == 1, case.roofs.copy_floor > 0
     waiting = _waiting(case, code, alone)
     saving = _saving(case, code, launch, step, left)
+    if not alone:
+        saving = _at_most(saving, waiting / code.whole)
     idle = code.n(idle=True)
     enough = max(OCCUPANCY_FEWEST * code.whole, OCCUPANCY_OF_IDLE * idle)
     least = OCCUPANCY_WAITING * code.whole
@@ -209,6 +213,11 @@ def _saving(
     most = max(0.0, 1 - launch.held * launch.warps / step.warps)
     high = left.high if left and step.further > step.warps else most
     return Saving(min(low, mid), mid, max(mid, high))
+
+
+def _at_most(saving: Saving, mid: float) -> Saving:
+    """Return the saving, likely no more than `mid`."""
+    return replace(saving, low=min(saving.low, mid), mid=min(saving.mid, mid))
 
 
 def _static(case: KernelCase, launch: Launch, share: float, step: Step) -> str:

@@ -18,6 +18,9 @@ as the operations take at theirs.
 Where a tile is a part of a shared buffer, or its rows are too long, not only the product is
 slower: copies to it are made by all threads, and nothing runs ahead. With a tile of its own the
 kernel gains what its work leaves (`reach`).
+Where a tile has too few rows for the faster instruction, and they are all that its tensor has, as
+the heads of one group of a decoding step, no tile fits: it would multiply more zeros than numbers.
+
 Peaks are the device's measured ones, else those of its data sheet.
 """
 
@@ -48,6 +51,7 @@ from tileprof.analyzer.rules.numbers.work import (
     TENSOR_CORES_SURE,
 )
 from tileprof.analyzer.rules.tile_program.hand_products import hand_products
+from tileprof.analyzer.tiles.whole_extents import is_whole
 from tileprof.errors import Location
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import PartOfTile, TargetHasNone, TurnedOff
@@ -109,7 +113,8 @@ class _Product:
 def find(case: KernelCase) -> Iterator[Draft]:
     """Products for which there is a faster instruction that could be had."""
     for remark, chosen in case.decided(GemmInstruction, "gemm"):
-        if missed := _missed(remark, chosen):
+        missed = _missed(remark, chosen)
+        if missed and not _is_all_there_is(case, remark, missed[1]):
             yield _draft(case, _of_remark(case, remark, chosen, *missed))
     yield from hand_products(case)
     code = case.code
@@ -131,6 +136,17 @@ def _missed(remark: Remark, chosen: GemmInstruction) -> tuple[str, Reason] | Non
         if not any(isinstance(why, _FOR_GOOD) for why in each.reason.within()):
             return candidate.instruction, each.reason
     return None
+
+
+def _is_all_there_is(case: KernelCase, remark: Remark, reason: Reason) -> bool:
+    """Whether the extent that does not fit is that of a tensor, and half of what fits at most."""
+    line = remark.location.line if remark.location else 0
+    return any(
+        isinstance(why, ExtentMultiple)
+        and 2 * why.extent <= why.multiple
+        and is_whole(case.tiles, line, why.dimension)
+        for why in reason.within()
+    )
 
 
 def _of_remark(

@@ -1,16 +1,21 @@
 """What a kernel takes of a tensor by numbers that it loads, as rows of a table by an index.
 
-In: a kernel.  Out: whether it does; bytes that it asks for so. The bytes of its
+In: a kernel.  Out: whether it does; bytes that it asks for so; accesses whose place in the row is
+made of loaded values. The bytes of its
 tensors do not say then what it moves: it leaves out rows that no number names, and takes others
 once more, or has them in a cache.
 
     %3 = load %Items, [%2, %item] : int32
     %7 = load %Table, [%3, %6] : bfloat16             by a number that was loaded
+    %9 = load %Table, [%2, %3] : bfloat16             the place in the row is such a number
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,6 +24,9 @@ from tileprof.kernel_ir import Op, TileKernel
 
 _FROM = ("load", "view")
 _REPEATED = ("for", "parallel")
+_SCALES = ("mul", "shl")
+_Access: TypeAlias = tuple[str, str, int]
+"""Kind of an access (`load`, `store`), its tensor without `%`, and its line."""
 
 
 def takes_by_number(kernel: TileKernel) -> bool:
@@ -40,6 +48,68 @@ def asked_by_number(kernel: TileKernel) -> dict[str, float]:
             return {}
         times = math.prod(values.grid) * math.prod(float(np.mean(values.turns[n])) for n in names)
         found[op.source] = found.get(op.source, 0.0) + times * kernel.types[op.source].bits / 8
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a value is made of."""
+
+    variables: frozenset[str] = frozenset()
+    """Loop variables that it counts with by itself."""
+    loaded_by: frozenset[str] = frozenset()
+    """Loop variables in the places of the values that it loaded."""
+    begins: bool = False
+    """Whether a loaded value is a term of it, as it is."""
+
+
+def placed_by_data(kernel: TileKernel) -> frozenset[_Access]:
+    """Return accesses whose place in a row another loaded value gives for each point of their
+    loop. Only data tell which sectors lanes need then: no layout and no order of loops does."""
+    return frozenset(access for access, (by_point, _) in _by_data(kernel).items() if by_point)
+
+
+def begun_by_data(kernel: TileKernel) -> frozenset[_Access]:
+    """Return accesses whose place in a row is counted from a loaded value, as that of a segment
+    from where it begins. Nothing tells that it is a multiple of 16 bytes."""
+    return frozenset(access for access, (_, begins) in _by_data(kernel).items() if begins)
+
+
+@lru_cache(maxsize=2)
+def _by_data(kernel: TileKernel) -> dict[_Access, tuple[bool, bool]]:
+    """By access of global memory, whether its place in the row is of another loaded value for each
+    point, and whether a loaded value is a term of that place."""
+    made, found = dict[str, _Made](), dict[_Access, tuple[bool, bool]]()
+
+    def of(names: tuple[str, ...]) -> _Made:
+        parts = [made[name] for name in names if name in made]
+        return _Made(
+            frozenset().union(*(each.variables for each in parts)),
+            frozenset().union(*(each.loaded_by for each in parts)),
+            any(each.begins for each in parts),
+        )
+
+    for op, around in kernel.nested:
+        inside = [name for block in op.blocks for name in block.arguments]
+        made |= {name: _Made(frozenset((name,))) for name in inside}
+        tensor = op.operands[-1] if op.name == "store" else op.source
+        kind = kernel.types.get(tensor)
+        if op.name in ("load", "store") and kind and kind.space == "global" and op.listed:
+            points = next((e for e in reversed(around) if e.name == "parallel"), None)
+            last, variables = of(op.listed[-1:]), points.arguments if points else ()
+            by_point = bool(variables) and variables[-1] in last.loaded_by
+            found[op.name, tensor.removeprefix("%"), op.line] = by_point, last.begins
+        if op.name == "load":
+            place = of(op.listed)
+            value = _Made(frozenset(), place.variables | place.loaded_by, True)
+        else:
+            value = of(op.operands)
+            if op.name in _SCALES:
+                value = _Made(value.variables, value.loaded_by, False)
+        for name in op.results:
+            made[name] = value
+        if op.name == "yield" and around:  # a branch's value is that of either way
+            made |= {name: of((name, *op.operands, *op.listed)) for name in around[-1].results}
     return found
 
 

@@ -7,7 +7,8 @@ In: a kernel.  Out: their names.
     %5 = load %X, [%y, %3]            one element farther in the same row
 
 Such loads lie no whole number of 16 bytes apart, so however threads take elements, no more than one
-of them begins where a wide access may.
+of them begins where a wide access may. At the ends of a row the neighbour may be another one: the
+first after the last (`%3` modulo the extent), or the element itself (at most the extent).
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.kernel_ir import Op, TileKernel
 
 __all__ = ["loaded_with_neighbours"]
+
+_AT_ENDS = ("floormod", "truncmod", "min", "max")
+"""Ops that change an index at the ends of a row only, where one operand is a number."""
 
 
 @lru_cache(maxsize=2)
@@ -38,11 +42,19 @@ def loaded_with_neighbours(kernel: TileKernel) -> frozenset[str]:
     return frozenset(tensor[1:] for (tensor, _, _), shift in rows.items() if len(shift) > 1)
 
 
+def _is_number(made: Mapping[str, Op], name: str) -> bool:
+    op = made.get(name)
+    return op is not None and op.index is not None
+
+
 def _sum(made: Mapping[str, Op], name: str, sign: int = 1) -> tuple[Counter[str], int]:
     """Return the terms of an index, each with how often it is added, and the number among them."""
     op = made.get(name)
     if op is not None and op.index is not None:
         return Counter(), sign * op.index
+    if op is not None and op.name in _AT_ENDS:
+        counted = [each for each in op.operands if not _is_number(made, each)]
+        return _sum(made, counted[0], sign) if len(counted) == 1 else (Counter({name: sign}), 0)
     if op is None or op.name not in ("add", "sub"):
         return Counter({name: sign}), 0
     (left, right), turned = op.operands[:2], -sign if op.name == "sub" else sign

@@ -42,13 +42,17 @@ _ANSWER = ("long_scoreboard",)
 def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> float:
     """Return how many times as many bytes had to be under way so that memory is busy; 0 where that
     is not known, or enough are, or there are no more threads than the device holds at once and
-    their loop goes from row to row: as few bytes would be under way of fewer threads."""
+    their loop goes from row to row: as few bytes would be under way of fewer threads. So they would
+    be where registers limit how many threads there are, and hold what is made of each element."""
     launch, peak = launch_of(case), case.roofs.memory_peak
     hot = code.hottest([i for i in where if code.instructions[i].name == "LDG"])
     loop = loop_around(code, hot.index) if hot else None
     if launch is None or peak is None or not clock_mhz(case) or loop is None:
         return 0.0
     if launch.waves < 1 and goes_by_pitch(code, loop, where):
+        return 0.0
+    stored = any(code.instructions[index].name == "STS" for index in loop)
+    if case.attributes.get("limited_by") == "registers" and not stored:
         return 0.0
     warps = min(launch.held, launch.each) * launch.warps
     asked = warps * WARP * _under_way(code, loop)

@@ -27,18 +27,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
-from tileprof.analyzer.kernel.global_memory import width_of
+from tileprof.analyzer.kernel.global_memory import block_of, width_of
 from tileprof.analyzer.kernel.launches import Launch, launch_of
 from tileprof.analyzer.machine.arithmetic import is_of_results
 from tileprof.analyzer.machine.by_number import is_found_by_number
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.issued_products import element_of, operations_of
+from tileprof.analyzer.machine.lanes import addresses
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
 from tileprof.analyzer.machine.repeats import alike
 from tileprof.analyzer.numbers.kernels import PRODUCTS_UNTUNED
@@ -86,7 +89,7 @@ def few_products(case: KernelCase) -> Iterator[Draft]:
     code, launch = case.sampled, launch_of(case)
     if code is None or launch is None or case.ir or not case.time:
         return
-    turn = _turn(code, launch)
+    turn = _turn(case, code, launch)
     if turn is None:
         return
     again = {later for _, later in alike(code, _COPY) if later in turn.loop}
@@ -126,7 +129,7 @@ def few_products(case: KernelCase) -> Iterator[Draft]:
     )  # fmt: skip
 
 
-def _turn(code: KernelCode, launch: Launch) -> _Turn | None:
+def _turn(case: KernelCase, code: KernelCode, launch: Launch) -> _Turn | None:
     """The loop of products with the most samples; None where its loads are not threads' own."""
     loops = [loop for loop in loops_with(code, MATRIX) if is_innermost(code, loop)]
     loop = max(loops, key=code.n, default=None)
@@ -147,13 +150,21 @@ def _turn(code: KernelCode, launch: Launch) -> _Turn | None:
         return None
     ((dtype, size),) = elements
     done = sum(operations_of(each.opcode) for each in products) / 2 * launch.warps
-    widths = min(
-        sum(width_of(each.opcode) for each in held)
-        for held in ((copies,) if copies else (loads, stores))
-    )
-    if not (size and widths):
+    block = block_of(case)
+    lanes = addresses(code, block, launch.threads) if block else {}
+
+    def moved(held: Collection[Instruction]) -> int:
+        """Bytes; threads that load the same, as factors of a row, load it once."""
+        return sum(
+            width_of(each.opcode)
+            * (len(np.unique(lanes[each.index][-1])) if each.index in lanes else launch.threads)
+            for each in held
+        )
+
+    bytes_ = moved(copies) if copies else min(map(moved, (loads, stores)))
+    if not (size and bytes_):
         return None
-    return _Turn(loop, copies or loads, widths * launch.threads / size, done, size, dtype)
+    return _Turn(loop, copies or loads, bytes_ / size, done, size, dtype)
 
 
 def _aim(code: KernelCode, turn: _Turn, again: Collection[int]) -> float:

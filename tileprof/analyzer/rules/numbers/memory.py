@@ -23,8 +23,9 @@ is estimated; fewer samples are too few for that."""
 COALESCING_WASTEFUL = 2.0
 """Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
 
-COALESCING_OF_PRODUCTS = 2.0
-"""The same of 16-bit results of products: four lanes hold 16 bytes of a row between them."""
+COALESCING_LANES_OF_A_ROW = 4
+"""Lanes that hold neighbouring elements of a row of a product's result (`mma`, PTX ISA): they store
+that much of a sector at once, whatever the element."""
 
 COALESCING_MUCH = 0.4
 """Of the samples, from which on waiting for memory is worth telling without a cause."""

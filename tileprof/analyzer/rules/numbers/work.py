@@ -63,6 +63,10 @@ LAYOUT_CONVERTS_COMES_BACK = 0.85
 LAYOUT_CONVERTS_OFTEN = 0.05
 """Of the samples, at an exchange that keeps warp groups in step all along a turn."""
 
+LAYOUT_CONVERTS_ROWS = 16
+"""Rows of a product's tile that one warp multiplies (`mma`, PTX ISA). Fewer rows for several warps
+cannot be divided among them, so a gain would be stated for an exchange that has to be."""
+
 LAYOUT_CONVERTS_LEAST_KEPT = 0.02
 """Of the time, what is left in any case."""
 

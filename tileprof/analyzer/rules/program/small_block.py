@@ -10,7 +10,8 @@ KB a block, 16 blocks a multiprocessor, the first took 248 waves of 1.28 µs, an
 with larger blocks; the second, which waits for atomics, took no less.) With more work a block such
 a kernel likely reaches most of the memory's rate; half of the difference goes at least, and all of
 what is above the floor at most. Blocks that mostly wait for fences are long for these, however
-little they move. Kernels of an operation are a library's, whose blocks stay.
+little they move; so are those that live more than twice as long for what they compute: a larger
+block computes as much for each element, and while one begins or ends the others go on. Kernels of an operation are a library's, whose blocks stay.
 """
 
 from __future__ import annotations
@@ -106,6 +107,8 @@ def _lost(tree: Contexts, floors: Floors, case: KernelCase) -> float:
     nodes = list(case.nodes)
     time, floor = float(tree.time[nodes].sum()), float(floors.floor[nodes].sum())
     lives = case.launches * (case.number("waves") or 0.0) * SMALL_BLOCK_LIFE
+    if lives < HALFWAY * time:
+        return 0.0
     return max(0.0, min(time, lives) - floor / SMALL_BLOCK_REACHED)
 
 
