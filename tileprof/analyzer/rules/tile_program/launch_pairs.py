@@ -1,13 +1,13 @@
-"""Two launches of a tile kernel of which the second finishes what the first one computed.
+"""Two launches of a tile kernel that hand a tensor to each other: one launch could do both.
 
 Static: the first writes tensors that the second alone reads, each block, or each thread, only its
 own part (`tiles/launch_pairs`). Dynamic: the time of each launch (`launch_shares`), and what memory
 takes for their tensors.
 
-One launch keeps these elements in registers. So the second one's time goes, but for what its other
-tensors take, and of the first what writing the elements takes, by the part of its time that memory
-takes: beside products a write costs nothing. Half of the second one's part is sure, as its
-arithmetic stays; at most all of it and the write go, with what starting a launch takes.
+One launch keeps these elements in registers, so memory neither writes nor reads them. That shortens
+each launch by the part of its time that memory takes: beside products a write costs nothing. Half
+of it is sure, as the arithmetic of both stays; at most the shorter launch goes with the write, and
+what starting it takes.
 """
 
 from __future__ import annotations
@@ -23,52 +23,53 @@ from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
 from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import CUT_LAUNCHES_EACH
 from tileprof.analyzer.tiles.launch_pairs import Split, splits
+from tileprof.analyzer.tiles.needless_writes import needless_writes
 
 _AUTHOR = (
-    "Do in the first launch what the second one does, with the values that its threads have in"
-    " registers: each {who} of the second reads only what {whose} of the first wrote. Store {names}"
-    " only if something else needs it."
+    "Do in one launch what both do, with the values that its threads have in registers: {own}."
+    " Store {names} only if something else needs it."
 )
+_BLOCKS = "a block of the second reads only what the block of its number in the first wrote"
+_THREADS = "each thread of the second reads one element, which no other one reads"
 _COMPILER = "No pass makes one launch of two."
 
 
 def split_launches(case: KernelCase) -> Iterator[Draft]:
-    """Pairs of launches that one could replace."""
-    return (_draft(case, each) for each in splits(case.tiles))
+    """Pairs of launches that one could replace; none where one of them can go by itself."""
+    alone = {each.launch for each in needless_writes(case.tiles) if each.alone}
+    for each in splits(case.tiles):
+        if not alone & {each.first, each.first + 1}:
+            yield _draft(case, each)
 
 
 def _draft(case: KernelCase, split: Split) -> Draft:
     names = " and ".join(f"`{each[1:]}`" for each in split.tensors)
-    who, whose = ("block", "the block with its number") if split.by_blocks else (
-        "thread", "one thread"
-    )  # fmt: skip
-    title = f"a launch of its own finishes what is in {names}"
+    title = f"{names} {'go' if len(split.tensors) > 1 else 'goes'} through memory to another launch"
     text = f"{split.moved / 1e6:,.3g} MB are written by one launch and read by the next one alone"
-    cause = Cause(
-        title, case.place(case.line(split.launch.line), "launch"), (Evidence("static", text),),
-        _AUTHOR.format(who=who, whose=whose, names=names), _COMPILER,
-    )  # fmt: skip
+    way = _AUTHOR.format(own=_BLOCKS if split.by_blocks else _THREADS, names=names)
+    place = case.place(case.line(split.launch.line), "launch")
+    cause = Cause(title, place, (Evidence("static", text),), way, _COMPILER)
     peak = case.roofs.mixed_rate(MEMORY_USE_COPY)
     if not peak or not case.time or not case.launches:
         return cause.warning()
-    call, moved, before, after = (
-        case.time / case.launches,
-        *(1e9 * size / peak for size in (split.moved, split.before, split.after)),
+    call = case.time / case.launches
+    moved, *whole = (
+        size / peak * 1e9
+        for size in (split.moved, split.before + split.moved, split.after + split.moved)
     )
     shares = launch_shares(case)
-    first, second = (
-        (call * shares[split.first], call * shares[split.first + 1]) if shares
-        else (before + moved, after + moved)
-    )  # fmt: skip
-    written = moved * min(1.0, (before + moved) / first) if first else 0.0
-    left = max(0.0, second - after)
+    times = [call * each for each in shares[split.first : split.first + 2]] or whole
     least, likely, most = CUT_LAUNCHES_EACH
-    saved = (HALFWAY * left + least, written + left + likely, moved + second + most)
-    low, mid, high = (min(each / call, LONGEST_SAVING) for each in saved)
+    saved = moved * sum(min(1.0, one / time) for one, time in zip(whole, times) if time)
+    low, mid, high = (
+        min(each / call, LONGEST_SAVING)
+        for each in (
+            HALFWAY * saved + least, saved + likely, moved + max(moved, min(times)) + most
+        )
+    )  # fmt: skip
     told = (
-        f"the second launch takes {duration(second)} of {duration(call)}, and its other tensors"
-        f" {duration(after)} of that; to write these takes memory {percent(moved / call)} of the"
-        " time"
+        f"the launches take {duration(times[0])} and {duration(times[1])} of {duration(call)}; to"
+        f" write as much takes memory {percent(min(moved / call, 1.0))} of the time, and to read it"
     )
     seen = Evidence("samples" if shares else "activities", told)
     return cause.costs(Saving(low, mid, max(mid, high)), seen, known=True)
