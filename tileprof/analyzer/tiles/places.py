@@ -123,7 +123,7 @@ class Accesses:
             return None
         if len(sizes) != len(made.listed):
             return None
-        firsts = (self._sum(index, points) for index in made.listed)
+        firsts = (self.sum_of(index, points) for index in made.listed)
         return tuple(("from", first, size) for first, size in zip(firsts, sizes))
 
     def _points(self, around: tuple[Op, ...]) -> dict[str, tuple[int, int]]:
@@ -137,7 +137,7 @@ class Accesses:
         return found
 
     def _axis(self, index: str, points: dict[str, tuple[int, int]]) -> Axis:
-        held = dict(self._sum(index, points))
+        held = dict(self.sum_of(index, points))
         moving = [name for name in held if is_point(name)]
         if not any(map(_has_point, held)):
             return ("from", frozenset(held.items()), 1)
@@ -147,7 +147,7 @@ class Accesses:
                 return ("from", rest, _extent(moving[0]))
         return ("by", frozenset(held.items()), 1)
 
-    def _sum(self, name: str, points: dict[str, tuple[int, int]]) -> _Sum:
+    def sum_of(self, name: str, points: dict[str, tuple[int, int]]) -> _Sum:
         """An index as a sum of products by constants."""
         if name not in self._sums:
             held = self._terms(name, points)
@@ -163,7 +163,7 @@ class Accesses:
         if op.index is not None:
             return {"": op.index}
         if op.name in ("add", "sub", "mul") and len(op.operands) == 2:
-            left, right = (dict(self._sum(each, points)) for each in op.operands)
+            left, right = (dict(self.sum_of(each, points)) for each in op.operands)
             if op.name != "mul":
                 sign = 1 if op.name == "add" else -1
                 keys = {*left, *right}
@@ -174,7 +174,7 @@ class Accesses:
                     return {key: factor * each for key, each in other.items()}
         if op.name in ("load", "for", "if", "alloc"):
             return {name: 1}
-        parts = tuple(self._sum(each, points) for each in op.operands)
+        parts = tuple(self.sum_of(each, points) for each in op.operands)
         return {("of", op.name, repr(op.words), parts): 1}
 
 
