@@ -184,13 +184,11 @@ def launch_shares(case: KernelCase) -> tuple[float, ...]:
 
 def _with_starts(case: KernelCase, shares: list[float]) -> tuple[float, ...]:
     """Shares of launches of which none is less than its blocks take to start."""
-    held = case.info.attributes if case.info else {}
-    facts = ("grid", *(f"{case.name}_{number}.grid" for number in range(1, len(shares))))
-    blocks = [math.prod(map(int, re.findall(r"\d+", str(held.get(each, ""))))) for each in facts]
     rate = LAUNCHES_STARTED * clock_mhz(case) * 1e-3
     if not rate or not case.time:
         return tuple(shares)
-    starts = [each / rate * case.launches / case.time for each in blocks]
+    part = case.launches / (rate * case.time)
+    starts = [part * case.blocks_of(number) for number in range(len(shares))]
     raised = {at for at, (one, start) in enumerate(zip(shares, starts)) if start > one}
     left = 1 - sum(starts[at] for at in raised)
     others = 1 - sum(shares[at] for at in raised)

@@ -20,8 +20,7 @@ from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.analyzer.tiles.places import Accesses
 from tileprof.kernel_ir import PRODUCTS, Op, TileKernel
 
-_BELOW = {"lt": (0, 1), "le": (0, 1), "gt": (1, 0), "ge": (1, 0)}
-"""Comparisons, with which operand is to be below which."""
+_BELOW, _ABOVE = ("lt", "le"), ("gt", "ge")
 
 
 @lru_cache(maxsize=2)
@@ -57,7 +56,7 @@ def masked_tails(kernel: TileKernel) -> tuple[MaskedTail, ...]:
     """Return all loops of a kernel that write no tensor, one finding each."""
     found = dict[int, MaskedTail]()
     for op, around in kernel.nested:
-        for loop in around if op.name in _BELOW else ():
+        for loop in around if op.name in (*_BELOW, *_ABOVE) else ():
             if loop.name == "for" and id(loop) not in found:
                 found |= {id(loop): each for each in _tails(kernel, op, loop)}
     return tuple(found.values())
@@ -73,7 +72,9 @@ def masked_bytes(kernel: TileKernel) -> float:
 def _tails(kernel: TileKernel, comparison: Op, loop: Op) -> Iterator[MaskedTail]:
     """The tail of a loop, if a comparison in it masks that."""
     effects, accesses = effects_of(kernel), Accesses(kernel)
-    index, limit = (comparison.operands[at] for at in _BELOW[comparison.name])
+    index, limit = comparison.operands
+    if comparison.name in _ABOVE:
+        index, limit = limit, index
     held, turn = effects.used(limit), loop.arguments[0]
     lengths = [name for name in held if effects.is_buffer(name) and name in kernel.parameters]
     inside = {name for each in loop.walk() for name in each.arguments}
