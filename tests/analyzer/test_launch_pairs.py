@@ -15,7 +15,7 @@ import tileprof
 import tileprof.lang as T
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, only
-from tileprof.analyzer.tiles.launch_pairs import covers, splits
+from tileprof.analyzer.tiles.launch_pairs import covers, prepared, splits
 from tileprof.analyzer.tiles.needless_writes import needless_writes
 from tileprof.analyzer.tiles.places import Accesses
 from tileprof.ir import print_kernel
@@ -102,9 +102,16 @@ def in_parts(X: T.Tensor((30, 100), T.float32)):  # noqa: ANN201
         (("", ""), ["%Y"]),
         (("launch [%c2]", "launch [%c1]"), []),
         (("constant 30", "constant 29"), []),
+        (("for serial %c0, %c30", "for serial %c0, %rows"), []),
         (("otherwise", "otherwise_left_out"), []),
     ],
-    ids=["all", "a half is left out", "a row is left out", "a branch is left out"],
+    ids=[
+        "all",
+        "a half is left out",
+        "a row is left out",
+        "data end a loop",
+        "a branch is left out",
+    ],
 )
 def test_tensor_that_another_launch_overwrites(
     change: tuple[str, str], written_twice: list[str]
@@ -195,3 +202,47 @@ def test_gain_of_one_launch_in_place_of_two() -> None:
     assert finding.kernel_gain is not None
     assert "Held" in finding.title
     assert finding.kernel_gain.low < 1700 / 650 < finding.kernel_gain.high
+
+
+# -- launches that only prepare a tensor
+
+
+@tileprof.jit
+def scaled(X: T.Tensor((512, 256), T.float32), Scale: T.Tensor((256,), T.float32)):  # noqa: ANN201
+    """Scale and turn a matrix in a launch of its own, then add up its columns."""
+    Y = T.empty((256,), T.float32)
+    Turned = T.alloc_global((256, 512), T.float32)
+    with T.Kernel(8, 16, threads=128) as (bx, by):
+        for i, j in T.Parallel(32, 32):
+            value = X[by * 32 + j, bx * 32 + i] * Scale[bx * 32 + i]
+            Turned[bx * 32 + i, by * 32 + j] = value
+    with T.Kernel(2, threads=128) as part:
+        sums = T.alloc_fragment((128,), T.float32)
+        T.clear(sums)
+        for k in T.serial(512):
+            for i in T.Parallel(128):
+                sums[i] += Turned[part * 128 + i, k]
+        T.copy(sums, Y[part * 128 : part * 128 + 128])
+    return Y
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ((), [("%Turned", ("%Scale", "%X"), True)]),
+        ((("load %Turned, [%9, %k]", "load %Turned, [%k, %9]"),), []),
+        ((("for serial %c0, %c512", "for serial %c0, %c2048"),), []),
+        ((("%Y_tile = view %Y", "%Y_tile = view %Scale"),), []),
+    ],
+    ids=["columns", "rows", "often", "a source is changed"],
+)
+def test_tensor_that_a_launch_only_prepares(
+    changes: tuple[tuple[str, str], ...], found: list[tuple[str, tuple[str, ...], bool]]
+) -> None:
+    """Where later threads, that read each element once, go along rows of the source."""
+    text = print_kernel(scaled.compile().program.kernel)
+    for old, new in (*changes, ("launch [%c8", "%c2048 = constant 2048 : index\n  launch [%c8")):
+        assert old in text
+        text = text.replace(old, new)
+    held = prepared(read(text))
+    assert [(each.tensor, each.sources, each.turned) for each in held] == found

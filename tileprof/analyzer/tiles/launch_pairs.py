@@ -10,6 +10,9 @@ covers `Y` where that has 1,024 elements at most. Two launches are one where
     by blocks      both have the same grid, and each block reads what the block of its number wrote
     by elements    each thread of the second reads one element, which no other thread reads, and
                    computes what it stores from that and from what the first does not write
+
+`prepared` has tensors that a launch makes an element at a time from others, which later launches
+could read in its place: with their threads along the same rows, and about as often.
 """
 
 from __future__ import annotations
@@ -21,11 +24,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from tileprof.analyzer.numbers.tiles import LAUNCH_PAIRS_BOXES, LAUNCH_PAIRS_RUNS
+from tileprof.analyzer.numbers.tiles import (
+    LAUNCH_PAIRS_BOXES,
+    LAUNCH_PAIRS_OFTEN,
+    LAUNCH_PAIRS_RUNS,
+)
 from tileprof.analyzer.tiles.places import Access, Accesses, Axis, is_point
 from tileprof.kernel_ir import Op, TileKernel
 
-__all__ = ["Split", "covers", "splits"]
+__all__ = ["Prepared", "Split", "covers", "prepared", "splits"]
 
 _Runs: TypeAlias = "tuple[tuple[int, int], ...]"
 """Elements along an axis: begins and ends of runs, in order."""
@@ -49,8 +56,11 @@ def covers(accesses: Accesses, launch: Op, tensor: str) -> bool:
 
 
 def _certain(accesses: Accesses, op: Op, around: tuple[Op, ...]) -> Iterator[Access]:
-    """Yield accesses of an op that happen whatever conditions say: of an `if`, those of which each
-    branch has one at the same place."""
+    """Yield accesses of an op that happen whatever data say: of an `if`, those of which each branch
+    has one at the same place; of a loop, those of one that surely has an iteration."""
+    turns = accesses.effects.values.turns.get(op.arguments[0]) if op.name == "for" else None
+    if op.name == "for" and (turns is None or turns.min() < 1):
+        return
     if not op.blocks:
         yield from accesses.inside(op, around)
         return
@@ -311,3 +321,86 @@ def _is_of_element(op: Op) -> bool:
         return True
     single = bool(op.results) and not any(each.space for each in op.types)
     return single and not op.blocks and op.name != "atomic"
+
+
+# -- launches that only prepare a tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A tensor that a launch does nothing but make, an element at a time."""
+
+    tensor: str
+    sources: tuple[str, ...]
+    """Tensors that it is made from."""
+    number: int
+    """Which of the kernel's launches that is, from 0."""
+    launch: Op
+    more: float
+    """Bytes of the sources beyond those of the tensor; below 0 where it is the larger one."""
+    turned: bool
+    """Whether its rows are columns of the source."""
+
+
+@lru_cache(maxsize=2)
+def prepared(kernel: TileKernel) -> tuple[Prepared, ...]:
+    """Return all of a kernel whose later launches read each element about once, by threads that go
+    along rows of the source."""
+    launches, accesses = list(kernel.named("launch")), Accesses(kernel)
+    held = [accesses.inside(each, (), guarded=True) for each in launches]
+    found = list[Prepared]()
+    for number, launch in enumerate(launches[:-1]):
+        changes = [each for each in held[number] if each.kind != "read"]
+        reads = [each for each in held[number] if each.kind == "read"]
+        if [each.kind for each in changes] != ["write"] or not reads:
+            continue
+        (write,) = changes
+        sources = {each.tensor for each in reads}
+        others = [each for at, used in enumerate(held) if at != number for each in used]
+        users = [each for each in others if each.tensor == write.tensor]
+        changed = any(each.kind != "read" and each.tensor in sources for each in others)
+        before = any(each in users for used in held[:number] for each in used)
+        if changed or before or not users or any(each.kind != "read" for each in users):
+            continue
+        size = [_size(kernel, name) for name in (write.tensor, *sources)]
+        if not all(size) or write.tensor in sources or not kernel.parameters[write.tensor].out:
+            continue
+        largest = max(reads, key=lambda each: _size(kernel, each.tensor))
+        axis = _axis_of_rows(accesses, write, largest)
+        last = len(write.op.listed) - 1
+        often = (
+            sum(_often(accesses, each, axis) for each in users) if axis is not None else math.inf
+        )
+        elements = math.prod(kernel.parameters[write.tensor].type.extents or (0,))
+        if _by_elements(accesses, launch, [write]) and often <= LAUNCH_PAIRS_OFTEN * elements:
+            found.append(
+                Prepared(write.tensor, tuple(sorted(sources)), number, launch,
+                         sum(size[1:]) - size[0], axis != last)
+            )  # fmt: skip
+    return tuple(found)
+
+
+def _axis_of_rows(accesses: Accesses, write: Access, read: Access) -> int | None:
+    """The axis of what is written that goes along rows of what is read; None where none does."""
+    points, used = _Indices(accesses).points, accesses.effects.used
+    row = used(read.op.listed[-1]) & points if read.op.name == "load" else frozenset[str]()
+    axes = [at for at, each in enumerate(write.op.listed) if used(each) & row]
+    return axes[0] if len(axes) == 1 else None
+
+
+def _often(accesses: Accesses, read: Access, axis: int) -> float:
+    """Elements that a statement reads in all, where neighbouring threads do along an axis; infinite
+    where they do not, or that is not known."""
+    around = next((held for op, held in accesses.kernel.nested if op is read.op), ())
+    loops = [op for op in around if op.name == "parallel"]
+    if read.op.name != "load" or not loops or not loops[-1].arguments:
+        return math.inf
+    if loops[-1].arguments[-1] not in accesses.effects.used(read.op.listed[axis]):
+        return math.inf
+    count, values = 1.0, accesses.effects.values
+    for op in around:
+        extents = map(values.number, op.listed) if op.name in ("launch", "parallel") else ()
+        for extent in extents:
+            count *= math.inf if extent is None else extent
+        count *= (values.mean_turns(op) or math.inf) if op.name == "for" else 1.0
+    return count

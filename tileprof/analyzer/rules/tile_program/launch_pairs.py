@@ -1,5 +1,7 @@
 """Two launches of a tile kernel that hand a tensor to each other: one launch could do both.
 
+The first may do nothing but prepare the tensor, an element at a time; then its time goes.
+
 Static: the first writes tensors that the second alone reads, each block, or each thread, only its
 own part (`tiles/launch_pairs`). Dynamic: the time of each launch (`launch_shares`), and what memory
 takes for their tensors.
@@ -21,8 +23,8 @@ from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
 from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING
-from tileprof.analyzer.rules.tile_program.numbers import CUT_LAUNCHES_EACH
-from tileprof.analyzer.tiles.launch_pairs import Split, splits
+from tileprof.analyzer.rules.tile_program.numbers import CUT_LAUNCHES_EACH, NEEDLESS_PASSED_ON
+from tileprof.analyzer.tiles.launch_pairs import Prepared, Split, prepared, splits
 from tileprof.analyzer.tiles.needless_writes import needless_writes
 
 _AUTHOR = (
@@ -31,15 +33,23 @@ _AUTHOR = (
 )
 _BLOCKS = "a block of the second reads only what the block of its number in the first wrote"
 _THREADS = "each thread of the second reads one element, which no other one reads"
+_IN_PLACE = (
+    "Read {sources} where {tensor} is read now, and compute its elements there, in registers"
+    "{turned}: the launch that does nothing else goes."
+)
+_TURNED = ", with the axes exchanged, so that neighbouring threads read neighbouring elements"
 _COMPILER = "No pass makes one launch of two."
 
 
 def split_launches(case: KernelCase) -> Iterator[Draft]:
     """Pairs of launches that one could replace; none where one of them can go by itself."""
-    alone = {each.launch for each in needless_writes(case.tiles) if each.alone}
-    for each in splits(case.tiles):
-        if not alone & {each.first, each.first + 1}:
-            yield _draft(case, each)
+    told = {each.launch for each in needless_writes(case.tiles) if each.alone}
+    for split in splits(case.tiles):
+        pair = {split.first, split.first + 1}
+        if not told & pair:
+            yield _draft(case, split)
+        told |= pair
+    yield from (_prepared(case, each) for each in prepared(case.tiles) if each.number not in told)
 
 
 def _draft(case: KernelCase, split: Split) -> Draft:
@@ -73,3 +83,22 @@ def _draft(case: KernelCase, split: Split) -> Draft:
     )
     seen = Evidence("samples" if shares else "activities", told)
     return cause.costs(Saving(low, mid, max(mid, high)), seen, known=True)
+
+
+def _prepared(case: KernelCase, each: Prepared) -> Draft:
+    tensor, sources = f"`{each.tensor[1:]}`", " and ".join(f"`{name[1:]}`" for name in each.sources)
+    title = f"{tensor} is made from {sources} by a launch of its own, an element at a time"
+    place = case.place(case.line(each.launch.line), "launch")
+    static = Evidence("static", "later launches read each of its elements about once")
+    way = _IN_PLACE.format(tensor=tensor, sources=sources, turned=_TURNED if each.turned else "")
+    cause = Cause(title, place, (static,), way, _COMPILER)
+    shares, peak = launch_shares(case), case.roofs.mixed_rate(MEMORY_USE_COPY)
+    if not shares or not peak or not case.time:
+        return cause.warning()
+    share = shares[each.number]
+    more = max(0.0, each.more) / peak * 1e9 * case.launches / case.time
+    low, mid, high = (max(0.0, part * share - more) for part in NEEDLESS_PASSED_ON)
+    if each.turned:
+        high += HALFWAY * (1 - share)  # the others then read along rows
+    seen = Evidence("samples", f"{percent(share)} of the time is of that launch")
+    return cause.costs(Saving(low, mid, min(high, LONGEST_SAVING)), seen, known=True)
