@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -14,7 +15,10 @@ import pytest
 import tileprof
 import tileprof.lang as T
 from tests.analyzer.launched import launch, on_h200
-from tests.analyzer.made import Made, only
+from tests.analyzer.made import Made, only, program
+from tileprof.analyzer import analyze
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.tiles.launch_pairs import covers, prepared, splits
 from tileprof.analyzer.tiles.needless_writes import needless_writes
 from tileprof.analyzer.tiles.places import Accesses
@@ -180,8 +184,12 @@ def activated(  # noqa: ANN201
                    "launch [%c16, %c8] {threads = [128]} body(%column"),), ()),
         (activated, (), ("%Sums",)),
         (activated, (("[%row, ", "[%part, "),), ()),
+        (activated, (("%6 = max", "%other = load %Sums, [%part, %3] : float32\n%6 = max"),), ()),
+        (activated, (("%6 = max", "%one = constant 1 : index\n%next = add %3, %one : index\n"
+                      "%other = load %Sums, [%row, %next] : float32\n%6 = max"),), ()),
     ],
-    ids=["own block", "another block", "another grid", "own element", "one for several"],
+    ids=["own block", "another block", "another grid", "own element", "one for several",
+         "of another row", "a neighbour"],
 )  # fmt: skip
 def test_tensor_that_one_launch_hands_to_the_next(
     kernel: Any, changes: tuple[tuple[str, str], ...], found: tuple[str, ...]
@@ -246,3 +254,23 @@ def test_tensor_that_a_launch_only_prepares(
         text = text.replace(old, new)
     held = prepared(read(text))
     assert [(each.tensor, each.sources, each.turned) for each in held] == found
+
+
+# -- time of a launch
+
+
+@pytest.mark.parametrize(("blocks", "share"), [(1_000, 0.1), (500_000, 0.308)])
+def test_launch_takes_what_its_blocks_take_to_start(blocks: int, share: float) -> None:
+    """A tenth of the samples, or 0.616 ns for each block where that is more: 308 of 1,000 µs."""
+    code = [("STG.E [R2.64], R4", {"selected": 10}, 0, 1)]
+    longer = [("STG.E [R2.64], R4", {"selected": 90}, 0, 1)]
+    sampled = program(Made(name="k_0", code=code), Made(name="k_1", code=longer)).tables.pc
+    text = print_kernel(in_parts.compile().program.kernel)
+    facts = launch(blocks) | {f"k_1.{name}": held for name, held in launch(132).items()}
+    profile = on_h200(Made(name="k", time=1e6, ir=text, attributes=facts), PEAKS)
+    profile = replace(profile, tables=replace(profile.tables, pc=sampled))
+    (case,) = Program(profile).kernels
+    assert launch_shares(case) == pytest.approx((share, 1 - share), rel=1e-3)
+    (written,) = [e for e in analyze(profile).findings if e.title == "`Y` is written twice"]
+    assert written.kernel_gain is not None
+    assert written.kernel_gain.mid == pytest.approx(1 / (1 - share), rel=1e-3)

@@ -312,7 +312,9 @@ def _by_elements(accesses: Accesses, launch: Op, reads: list[Access]) -> bool:
         name for op in loops for name, extent in zip(op.arguments, op.listed) if number(extent) != 1
     }
     indices = _Indices(accesses)
-    return all(indices.parts(each) == apart for each in reads)
+    # What is read at two places, two threads of the first launch may have.
+    one_place = len({each.place for each in reads}) == 1
+    return one_place and all(indices.parts(each) == apart for each in reads)
 
 
 def _is_of_element(op: Op) -> bool:
