@@ -22,7 +22,6 @@ from tileprof.analyzer.machine.reloads import reloaded_bytes
 from tileprof.analyzer.machine.repeats import repetition, turns_of
 from tileprof.analyzer.machine.stored import stored_share
 from tileprof.analyzer.numbers.shared import HALFWAY, SCHEDULERS
-from tileprof.analyzer.program.host_passes import Unread, unread_tensors
 from tileprof.analyzer.program.phases import Phase, phases
 from tileprof.analyzer.program_facts import ProgramFacts
 from tileprof.analyzer.roofs import Roofs
@@ -246,22 +245,13 @@ class KernelCase:
 
     @cached_property
     def needed_part(self) -> float:
-        """Share of the bytes that are known of a kernel without a program, 0 to 1, which are not in
-        vain: without what it loads after it stored it, as who counts tensors that are loaded and
-        stored counts these twice, and without tensors that nothing reads."""
+        """Of the bytes that are known of a kernel without a program, those but for what it loads
+        after it stored it: who counts tensors that are loaded and stored counts these twice."""
         moved, code = self.total("bytes"), self.sampled
         threads = self.extent("grid") * self.extent("block") * self.launches
-        if self.ir or not moved:
+        if self.ir or not moved or code is None or not threads:
             return 1.0
-        gone = self.launches * sum(each.size for each in self.unread)
-        gone += threads * reloaded_bytes(code) if code is not None else 0.0
-        return max(HALFWAY, 1 - gone / moved)
-
-    @cached_property
-    def unread(self) -> tuple[Unread, ...]:
-        """Tensors that it stores and that nothing reads, where it is a kernel of Triton."""
-        tables = self.program.profile.tables
-        return () if self.ir else unread_tensors(tables.sources, tables.launches, self.name)
+        return max(HALFWAY, 1 - threads * reloaded_bytes(code) / moved)
 
     @cached_property
     def _flops(self) -> float:

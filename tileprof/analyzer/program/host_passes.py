@@ -11,15 +11,14 @@ widen, narrow or fill a tensor which one function of the text hands to a kernel 
 Only what is plain counts: a name that a function assigns once, and of which all uses are seen. A
 copy stays where the kernel changes it, or where what was copied may change before the kernel reads
 it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
-is stored.  `unread_tensors` has those that a function makes for a kernel that only stores to them,
-and that nothing else uses.
+is stored.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -30,10 +29,8 @@ from tileprof.analyzer.program.triton_kernels import (
     imported_names,
     is_kernel,
     launched,
-    triton_kernels,
 )
 from tileprof.once import cached_property
-from tileprof.profile import LaunchVariant, seen_at
 
 How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
 
@@ -85,53 +82,6 @@ def host_passes(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[HostPass,
     known = {each.name: each for each in kernels}
     return tuple(
         found for function in _functions(text) for found in _Function(function, known).passes()
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A tensor that a function makes for a kernel alone, which only stores to it."""
-
-    tensor: str
-    kernel: str
-    parameter: str
-    """The kernel's name for the tensor."""
-    stores: tuple[int, ...]
-    """Lines of the kernel that store to it."""
-    launch: range
-    """Lines of the call that launches the kernel."""
-    file: str = ""
-    """The file of the kernel."""
-    size: float = 0.0
-    """Bytes of the tensor; 0 where launches were not seen, or differ."""
-
-
-def unread_tensors(
-    sources: Mapping[str, str], launches: Sequence[LaunchVariant], kernel: str
-) -> tuple[Unread, ...]:
-    """Return all such tensors that a kernel is given, by the texts of all files; none where several
-    files have a kernel of that name."""
-    named = [(file, each) for file, text in sources.items() for each in triton_kernels(text)
-             if each.name == kernel]  # fmt: skip
-    if len(named) != 1:
-        return ()
-    ((own, known),) = named
-    found = list[Unread]()
-    for file, text in sources.items():
-        for each in _unread(text, known) if f"{kernel}[" in text else ():
-            seen = seen_at(launches, kernel, file, each.launch)
-            tensors = (variant.tensor(each.parameter) for variant in seen)
-            sizes = {held.elements * held.width for held in tensors if held is not None}
-            size = sizes.pop() if len(sizes) == 1 else 0
-            found.append(replace(each, file=own, size=size))
-    return tuple(found)
-
-
-@lru_cache(maxsize=64)
-def _unread(text: str, kernel: TritonKernel) -> tuple[Unread, ...]:
-    known = {kernel.name: kernel}
-    return tuple(
-        found for function in _functions(text) for found in _Function(function, known).unread()
     )
 
 
@@ -196,28 +146,6 @@ class _Function:
                 if isinstance(given, ast.Name):
                     yield from self._cleared(launch, parameter, given)
                     yield from self._after(launch, parameter, given)
-
-    def unread(self) -> Iterator[Unread]:
-        """Yield new tensors of which a launch's argument is the only use, where the kernel has
-        other results: a function that only measures it uses none."""
-        for launch in self.launches:
-            kernel = launch.kernel
-            held = {
-                parameter: given.id for parameter, given in launch.given.items()
-                if isinstance(given, ast.Name) and self._is_unread(launch, parameter, given)
-            }  # fmt: skip
-            if {*kernel.stores, *kernel.added} & {*launch.given} <= {*held}:
-                continue
-            for parameter, tensor in held.items():
-                stores = kernel.stores[parameter]
-                yield Unread(tensor, kernel.name, parameter, stores, _lines(launch.call))
-
-    def _is_unread(self, launch: Launch, parameter: str, given: ast.Name) -> bool:
-        """Whether a launch's argument is the only use of a new tensor that it only stores to."""
-        made = self._once(given.id)
-        new = isinstance(made, ast.Call) and called(made) in (*_EMPTY, *_FILLED)
-        uses = [each for each in self.uses[given.id] if not self._of_shape(each)]
-        return new and uses == [given] and launch.kernel.only_stores(parameter)
 
     def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of an input that kernels alone read."""

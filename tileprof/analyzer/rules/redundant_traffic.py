@@ -22,8 +22,7 @@ Loops that go on until a load has a value wait for somebody, and are left out. T
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
 their addresses, and an outer loop is a cause only where everything in it is done again. How often a
 loop of products uses what it loads is asked apart (`machine_code/few_products`), and so is what
-goes to memory and comes back (`machine_code/moved_again`), or is never read
-(`machine_code/unread_results`).
+goes to memory and comes back (`machine_code/moved_again`).
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ from tileprof.analyzer.machine.repeats import (
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.few_products import few_products
 from tileprof.analyzer.rules.machine_code.moved_again import moved_again
-from tileprof.analyzer.rules.machine_code.unread_results import unread_results
 from tileprof.analyzer.rules.numbers.memory import (
     REDUNDANT_TRAFFIC_OTHERS,
     REDUNDANT_TRAFFIC_SURE,
@@ -84,7 +82,6 @@ _COMPILER = (
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Loops that are repetitions; else single accesses that are."""
-    yield from unread_results(case)
     code = case.sampled
     if code is None:
         return

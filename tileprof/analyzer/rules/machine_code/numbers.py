@@ -83,15 +83,3 @@ as with one (`plant-test-3`)."""
 
 SAME_PROGRAMS_AT_ONCE = (0.0, 0.4, 1.0)
 """The same where all programs that stay run at once, so that latency may set the time of each."""
-
-# -- unread_results
-
-UNREAD_RESULTS = (0.5, 1.15, 1.6)
-"""Of what memory takes to write a tensor, by the part of the time that memory takes for all that
-the kernel moves, what leaving it out saves: least, likely, most. Two kernels that memory bounds
-gained 1.16 and 1.18 of it on an H200, one whose memory is busy for two thirds of the time 2.1
-(`plant-test-4`)."""
-
-UNREAD_RESULTS_LINES = 0.3
-"""Of the share of samples at the lines that store it, what goes where these are more: 0.3 and 0.4
-of it in two kernels of an H200, and nearly nothing in three (`plant-test-4`)."""
