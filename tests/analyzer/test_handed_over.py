@@ -124,6 +124,17 @@ def test_one_kernel_in_place_of_two() -> None:
     )
 
 
+def test_no_more_goes_than_moving_the_tensor_takes() -> None:
+    """Of 2 GB: an eighth of the first kernel's 10 ms, and a twelfth of the second one's."""
+    profile = block(FIRST, SECOND)
+    tensor = TensorArgument("x", "float32", int(5e8), 4, 0)
+    seen = (LaunchVariant("multiply", Location(FILE, LINE + 1), 2, 0, (tensor,)),)
+    told = replace(profile, tables=replace(profile.tables, launches=seen))
+    gain = only(told, "fusion").program_gain
+    assert gain is not None
+    assert gain.low == gain.mid == pytest.approx(40 / (40 - 10 / 8 - 10 / 12), rel=1e-3)
+
+
 def test_kernels_that_nothing_is_handed_over_between() -> None:
     """The same times, another text; and kernels whose bytes are not known."""
     assert not found(block(FIRST, SECOND.replace("active", "other")), "fusion")

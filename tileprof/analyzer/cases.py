@@ -160,6 +160,11 @@ class KernelCase:
         """The product of its extents; 0 where they are not known."""
         return math.prod(held) if (held := self.extents(attribute)) else 0
 
+    def blocks_of(self, number: int) -> int:
+        """Return the blocks of one of its program's launches, from 0; 0 where not known."""
+        held = self.info.attributes if self.info else {}
+        return _product(held.get(f"{self.name}_{number}.grid" if number else "grid"))
+
     @property
     def ir(self) -> str:
         """The text of its program; nothing where it is not a tile kernel."""

@@ -15,6 +15,7 @@ import numpy as np
 from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
 from tileprof.analyzer.numbers.shared import HALFWAY, L2_KEEPS
 from tileprof.analyzer.tiles import work
+from tileprof.analyzer.tiles.conditions import masked_bytes
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.needless_writes import needless_bytes
 from tileprof.analyzer.tiles.padding import products_inside
@@ -158,6 +159,11 @@ class Roofs:
 
     @cached_property
     def most_gain(self) -> float:
-        """How many times as fast it can be at most by measured roofs; inf where none is known."""
-        floor = max(self.floors.values(), default=0.0)
+        """How many times as fast it can be at most by measured roofs; inf where none is known.
+
+        Of tensors that data may leave a part of unread, half is taken to be needed.
+        """
+        needless = HALFWAY * masked_bytes(self.tiles) * self.launches
+        part = 1 - min(needless / self.needed_bytes, 1.0) if needless and self.needed_bytes else 1.0
+        floor = part * max(self.floors.values(), default=0.0)
         return self.time / floor if floor else float("inf")

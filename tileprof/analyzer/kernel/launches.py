@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
-from tileprof.analyzer.numbers.kernels import LAUNCHES_SCHEDULED
+from tileprof.analyzer.numbers.kernels import LAUNCHES_SCHEDULED, LAUNCHES_STARTED
 from tileprof.analyzer.tiles.cut_launches import cut_launches
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.binary.occupancy import WARP
@@ -162,8 +162,10 @@ def busy_share(code: KernelCode) -> float:
 def launch_shares(case: KernelCase) -> tuple[float, ...]:
     """By launch of a tile kernel's program, its share of the time; nothing where not known.
 
-    Samples stand for time whatever runs (`working_share`). The compiler names the functions of a
-    program with several launches by their numbers: `scan_0`, `scan_1`.
+    Samples stand for time in which multiprocessors have warps (`working_share`). They have none for
+    most of a launch of many blocks that end at once, so each launch takes at least what the device
+    needs to start its blocks. The compiler names the functions of a program with several launches
+    by their numbers: `scan_0`, `scan_1`.
     """
     code, count = case.sampled, sum(1 for _ in case.tiles.named("launch"))
     if code is None or not count:
@@ -177,7 +179,24 @@ def launch_shares(case: KernelCase) -> tuple[float, ...]:
             rows = (held.rows.function == place) & held.is_counted[held.rows.stall]
             samples[function.title] += int(held.rows.samples[rows].sum())
     whole = sum(samples.values())
-    return tuple(each / whole for each in samples.values()) if whole else ()
+    return _with_starts(case, [each / whole for each in samples.values()]) if whole else ()
+
+
+def _with_starts(case: KernelCase, shares: list[float]) -> tuple[float, ...]:
+    """Shares of launches of which none is less than its blocks take to start."""
+    rate = LAUNCHES_STARTED * clock_mhz(case) * 1e-3
+    if not rate or not case.time:
+        return tuple(shares)
+    part = case.launches / (rate * case.time)
+    starts = [part * case.blocks_of(number) for number in range(len(shares))]
+    raised = {at for at, (one, start) in enumerate(zip(shares, starts)) if start > one}
+    left = 1 - sum(starts[at] for at in raised)
+    others = 1 - sum(shares[at] for at in raised)
+    if left <= 0 or others <= 0:
+        return tuple(shares)
+    return tuple(
+        starts[at] if at in raised else each * left / others for at, each in enumerate(shares)
+    )
 
 
 def sampled_share(case: KernelCase) -> float:

@@ -17,3 +17,16 @@ PADDING_MATRIX = 2
 
 VALUES_MOST_BLOCKS = 1 << 18
 """Blocks of a grid, more than which are not followed one by one: memory goes with them."""
+
+# -- tiles/launch_pairs
+
+LAUNCH_PAIRS_RUNS = 1 << 16
+"""Runs of elements along an axis that are counted; an index with more is taken as unknown."""
+
+LAUNCH_PAIRS_OFTEN = 2.0
+"""How often each element of a tensor is read at most, so that it may as well be made each time. By
+hand: tiles with a rim read theirs 1.1 to 1.7 times."""
+
+LAUNCH_PAIRS_BOXES = 32
+"""Writes of one launch that are put together to see whether they leave something out; further ones
+are not looked at, so that a launch of more may be said to leave something out."""

@@ -35,6 +35,8 @@ class HandedOver:
     first_line: int
     second_line: int
     """Lines of the statements that launch them."""
+    size: float = 0.0
+    """Bytes of the tensor; 0 where launches were not seen, or had tensors of several sizes."""
 
 
 def handed_over(
@@ -46,8 +48,10 @@ def handed_over(
         stored = _names(one, one.kernel.stores)
         named = (each for each in _names(other, other.kernel.loads) if each in stored)
         if tensor := next(named, "") or _seen(one, other, file, launches):
-            names, lines = (one.kernel.name, other.kernel.name), (one.call, other.call)
-            found.append(HandedOver(tensor, *names, *(each.lineno for each in lines)))
+            names = one.kernel.name, other.kernel.name
+            lines = one.call.lineno, other.call.lineno
+            size = _size(other, tensor, file, launches)
+            found.append(HandedOver(tensor, *names, *lines, size=size))
     return tuple(found)
 
 
@@ -82,3 +86,12 @@ def _seen(one: Launch, other: Launch, file: str, launches: Sequence[LaunchVarian
         if makers == {(one.kernel.name, one.call.lineno)}:
             return ast.unparse(other.given[parameter])
     return ""
+
+
+def _size(launch: Launch, tensor: str, file: str, launches: Sequence[LaunchVariant]) -> float:
+    """Return the bytes of the tensor that a launch is given by a text; 0 where not known."""
+    seen = seen_at(launches, launch.kernel.name, file, [launch.call.lineno])
+    given = [name for name, each in launch.given.items() if ast.unparse(each) == tensor]
+    held = (each.tensor(name) for each in seen for name in given)
+    sizes = {each.elements * each.width for each in held if each is not None}
+    return float(sizes.pop()) if len(sizes) == 1 else 0.0

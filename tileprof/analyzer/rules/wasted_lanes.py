@@ -48,6 +48,7 @@ from tileprof.analyzer.rules.numbers.blocks import (
     WASTED_LANES_SURE,
 )
 from tileprof.analyzer.rules.tile_program.left_out import left_out
+from tileprof.analyzer.rules.tile_program.masked_tails import masked_iterations
 from tileprof.analyzer.rules.tile_program.outside import saved_outside
 from tileprof.analyzer.rules.tile_program.thin_work import idle_threads
 from tileprof.analyzer.tiles.padding import Padded, padded_ops
@@ -77,6 +78,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield from _outside(case)
     yield from _masked(case)
     yield from left_out(case)
+    yield from masked_iterations(case)
     yield from idle_threads(case)
     yield from _idle_lanes(case)
 

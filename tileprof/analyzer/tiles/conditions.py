@@ -1,15 +1,26 @@
-"""Products of a tile kernel that data may leave out, as tiles that a mask says are zero.
+"""Work of a tile kernel that data may make needless.
 
-In: a kernel.  Out: whether there are any. What its loops and extents say of its work is then the
-most of it, and not what it has to do.
+In: a kernel.  Out: whether data leave products out, as tiles that a mask says are zero: what loops
+and extents say of the work is the most of it then. And `MaskedTail`s: loops to a fixed end whose
+elements count up to a length that a block loads.
+
+    for serial %c0, %c64, %c1 body(%k) {           64 iterations in each block
+      %n = load %Length, [%b]                      the same in all iterations
+      %1 = if lt (%k * 64 + %j), %n …              false in all of those behind the length
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
-from tileprof.analyzer.tiles.effects import effects_of
-from tileprof.kernel_ir import PRODUCTS, TileKernel
+from tileprof.analyzer.tiles.effects import Effects, effects_of
+from tileprof.analyzer.tiles.places import Accesses
+from tileprof.kernel_ir import PRODUCTS, Op, TileKernel
+
+_BELOW, _ABOVE = ("lt", "le"), ("gt", "ge")
 
 
 @lru_cache(maxsize=2)
@@ -22,3 +33,76 @@ def products_by_data(kernel: TileKernel) -> bool:
         for each in around if each.name == "if"
         for condition in each.operands for name in effects.used(condition)
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedTail:
+    """A loop of which a condition masks all that is behind a length."""
+
+    loop: Op
+    lengths: str
+    """The tensor that the length is loaded from."""
+    read: tuple[str, ...]
+    """Tensors of which each iteration reads another part."""
+
+    @property
+    def lines(self) -> frozenset[int]:
+        """Lines of the loop in the kernel's source."""
+        return frozenset(each.line for each in self.loop.walk() if each.line)
+
+
+@lru_cache(maxsize=2)
+def masked_tails(kernel: TileKernel) -> tuple[MaskedTail, ...]:
+    """Return all loops of a kernel that write no tensor, one finding each."""
+    found = dict[int, MaskedTail]()
+    for op, around in kernel.nested:
+        for loop in around if op.name in (*_BELOW, *_ABOVE) else ():
+            if loop.name == "for" and id(loop) not in found:
+                found |= {id(loop): each for each in _tails(kernel, op, loop)}
+    return tuple(found.values())
+
+
+def masked_bytes(kernel: TileKernel) -> float:
+    """Return the bytes of tensors that such loops read, a part of which may be needless."""
+    tensors = {name for each in masked_tails(kernel) for name in each.read}
+    types = (kernel.parameters[name].type for name in tensors)
+    return sum(math.prod(each.extents or ()) * each.bits / 8 for each in types if each.extents)
+
+
+def _tails(kernel: TileKernel, comparison: Op, loop: Op) -> Iterator[MaskedTail]:
+    """The tail of a loop, if a comparison in it masks that."""
+    effects, accesses = effects_of(kernel), Accesses(kernel)
+    index, limit = comparison.operands
+    if comparison.name in _ABOVE:
+        index, limit = limit, index
+    held, turn = effects.used(limit), loop.arguments[0]
+    lengths = [name for name in held if effects.is_buffer(name) and name in kernel.parameters]
+    inside = {name for each in loop.walk() for name in each.arguments}
+    ends = {name for operand in loop.operands for name in effects.used(operand)}
+    if len(lengths) != 1 or held & inside or any(map(effects.is_buffer, ends)):
+        return
+    used = accesses.inside(loop, ())
+    goes_up = dict(accesses.sum_of(index, {})).get(turn, 0) > 0
+    only_reads = all(each.kind == "read" for each in used)
+    if not goes_up or not only_reads or not _masks(effects, loop, comparison):
+        return
+    read = sorted({
+        each.tensor for each in used
+        if each.place and any(turn in dict(terms) for _, terms, _ in each.place)
+    })  # fmt: skip
+    if read:
+        yield MaskedTail(loop, lengths[0], tuple(read))
+
+
+def _masks(effects: Effects, loop: Op, comparison: Op) -> bool:
+    """Whether a comparison chooses between a value and a constant."""
+    for each in loop.walk():
+        if not each.results or comparison.result not in each.operands[:1]:
+            continue
+        others = each.operands[2:] if each.name == "select" else ()
+        if each.name == "if" and len(each.blocks) > 1 and (ops := each.blocks[1].ops):
+            others = (*ops[-1].operands, *ops[-1].listed)
+        made = [effects.made.get(name) for name in others]
+        if made and all(op is not None and op.name == "constant" for op in made):
+            return True
+    return False

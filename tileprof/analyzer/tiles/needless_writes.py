@@ -9,7 +9,8 @@ In: a kernel.  Out: `Needless` for each tensor, or part of one, that
     added to      is given zeros by a block, which then adds one number to each of these elements
 
 The last two may also be the doing of a launch that does nothing else, before another one that
-writes, or adds to, all elements once.
+writes all elements, or adds to each of them once. Tensors that one launch writes for the next one
+alone, `launch_pairs` tells.
 
 Which accesses are at the same place, `places` says.
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from tileprof.analyzer.tiles.launch_pairs import covers, splits
 from tileprof.analyzer.tiles.places import Access, Accesses
 from tileprof.analyzer.tiles.values import turns_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
@@ -49,6 +51,9 @@ class Needless:
     """Which of the kernel's launches, from 0."""
     alone: bool = False
     """Whether that launch does nothing else."""
+    surely: bool = True
+    """Whether the places that are written again are known to be all: False where data choose them,
+    which are as many."""
 
 
 @lru_cache(maxsize=2)
@@ -58,9 +63,10 @@ def needless_writes(kernel: TileKernel) -> tuple[Needless, ...]:
 
 
 def needless_bytes(kernel: TileKernel) -> float:
-    """Bytes of tensors that would not have to be there at all."""
+    """Return the bytes of tensors that would not have to be there at all."""
     whole = ("copied", "passed on", "kept")
     gone = {each.tensor for each in needless_writes(kernel) if each.how in whole}
+    gone.update(name for each in splits(kernel) for name in each.tensors)
     types = (kernel.parameters[name].type for name in gone)
     return sum(math.prod(each.extents or ()) * each.bits / 8 for each in types)
 
@@ -89,7 +95,7 @@ class _Finder:
     def found(self) -> Iterator[Needless]:
         """Launches that only copy, then statements of the others."""
         for number, launch in enumerate(self.launches):
-            if alone := self._copied(number, launch) or self._zeroed(number, launch):
+            if alone := self._undone(number, launch) or self._copied(number, launch):
                 yield alone
                 continue
             for block in launch.blocks:
@@ -135,34 +141,33 @@ class _Finder:
             if any(held == tensor for held, _, _ in self.accesses.targets(op))
         ]  # fmt: skip
 
-    def _zeroed(self, number: int, launch: Op) -> Needless | None:
-        """A launch that only writes zeros where a later one writes, or adds once, everywhere."""
-        if number + 1 == len(self.launches):
-            return None
-        held = self.accesses.inside(launch, ())
+    def _undone(self, number: int, launch: Op) -> Needless | None:
+        """A launch that only writes a tensor of which a later one then writes all elements, or only
+        zeros to one where a later one adds once to each."""
+        held = self.accesses.inside(launch, (), guarded=True)
         tensors = {each.tensor for each in held}
-        if len(tensors) != 1 or not all(each.zero and each.place for each in held):
+        if len(tensors) != 1 or any(each.kind != "write" for each in held) or not held[0].place:
             return None
         (tensor,) = tensors
         later = [
-            (
-                other,
-                [each for each in self.accesses.inside(other, (other,)) if each.tensor == tensor],
-            )
-            for other in self.launches[number + 1 :]
-        ]
-        users = [(other, accesses) for other, accesses in later if accesses]
-        if len(users) != 1 or len(users[0][1]) != 1 or not self.kernel.parameters[tensor].out:
+            (other, used) for other in self.launches[number + 1 :]
+            if (used := [e for e in self.accesses.inside(other, ()) if e.tensor == tensor])
+        ]  # fmt: skip
+        if not later or not self.kernel.parameters[tensor].out:
             return None
-        other, (access,) = users[0]
-        if access.kind == "read" or not self._covers(other, access):
+        (other, used), *more = later
+        kinds = [each.kind for each in used]
+        as_many = len(used) == 1 and self._as_many(other, used[0])
+        how: How = "added to"
+        surely = True
+        if set(kinds) == {"write"} and (as_many or covers(self.accesses, other, tensor)):
+            how, surely = "overwritten", covers(self.accesses, other, tensor)
+        elif kinds != ["add"] or more or not as_many or not all(each.zero for each in held):
             return None
-        how: How = "added to" if access.kind == "add" else "overwritten"
-        return replace(
-            self._needless(how, held[0], other, (launch,), number, launch), alone=True
-        )  # fmt: skip
+        made = self._needless(how, held[0], other, (launch,), number, launch)
+        return replace(made, alone=True, surely=surely)
 
-    def _covers(self, launch: Op, access: Access) -> bool:
+    def _as_many(self, launch: Op, access: Access) -> bool:
         """Whether the turns of all loops around an access in a launch, with the launch's blocks,
         are as many as its tensor has elements, and each has a place of its own."""
         around = next((held for op, held in self.kernel.nested if op is access.op), ())

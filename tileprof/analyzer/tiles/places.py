@@ -18,11 +18,11 @@ from typing import Literal, TypeAlias
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-__all__ = ["Access", "Accesses"]
+__all__ = ["Access", "Accesses", "Axis", "is_point"]
 
 _Kind: TypeAlias = Literal["read", "write", "add"]
 _Sum: TypeAlias = "frozenset[tuple[object, int]]"
-_Axis: TypeAlias = "tuple[str, object, int]"
+Axis: TypeAlias = "tuple[str, _Sum, int]"
 """What an index is, and how many elements in a row from there."""
 _SPACE = "global"
 _AROUND = ("launch", "for", "scope", "parallel")
@@ -36,7 +36,7 @@ class Access:
 
     tensor: str
     kind: _Kind
-    place: tuple[_Axis, ...] | None
+    place: tuple[Axis, ...] | None
     """None where that is not known, or a condition decides."""
     op: Op
     zero: bool = False
@@ -106,7 +106,7 @@ class Accesses:
         value = op.source if op.name == "store" else op.operands[1]
         return self._constants.get(value, 1) == 0
 
-    def _place(self, op: Op, name: str, around: tuple[Op, ...]) -> tuple[_Axis, ...] | None:
+    def _place(self, op: Op, name: str, around: tuple[Op, ...]) -> tuple[Axis, ...] | None:
         points = self._points(around)
         if op.name in ("load", "store", "atomic"):
             if self.effects.root(name) != name:
@@ -116,14 +116,14 @@ class Accesses:
         if made is None:
             extents = self.kernel.types[name].extents
             return None if extents is None else tuple(
-                ("from", frozenset[object](), extent) for extent in extents
+                ("from", frozenset[tuple[object, int]](), extent) for extent in extents
             )  # fmt: skip
         sizes = made.numbers("sizes")
         if made.name != "view" or made.source in self.effects.made:
             return None
         if len(sizes) != len(made.listed):
             return None
-        firsts = (self._sum(index, points) for index in made.listed)
+        firsts = (self.sum_of(index, points) for index in made.listed)
         return tuple(("from", first, size) for first, size in zip(firsts, sizes))
 
     def _points(self, around: tuple[Op, ...]) -> dict[str, tuple[int, int]]:
@@ -136,9 +136,9 @@ class Accesses:
                     found[name] = (len(found), number if number is not None else 0)
         return found
 
-    def _axis(self, index: str, points: dict[str, tuple[int, int]]) -> _Axis:
-        held = dict(self._sum(index, points))
-        moving = [name for name in held if _is_point(name)]
+    def _axis(self, index: str, points: dict[str, tuple[int, int]]) -> Axis:
+        held = dict(self.sum_of(index, points))
+        moving = [name for name in held if is_point(name)]
         if not any(map(_has_point, held)):
             return ("from", frozenset(held.items()), 1)
         if len(moving) == 1 and held[moving[0]] == 1:
@@ -147,7 +147,7 @@ class Accesses:
                 return ("from", rest, _extent(moving[0]))
         return ("by", frozenset(held.items()), 1)
 
-    def _sum(self, name: str, points: dict[str, tuple[int, int]]) -> _Sum:
+    def sum_of(self, name: str, points: dict[str, tuple[int, int]]) -> _Sum:
         """An index as a sum of products by constants."""
         if name not in self._sums:
             held = self._terms(name, points)
@@ -163,7 +163,7 @@ class Accesses:
         if op.index is not None:
             return {"": op.index}
         if op.name in ("add", "sub", "mul") and len(op.operands) == 2:
-            left, right = (dict(self._sum(each, points)) for each in op.operands)
+            left, right = (dict(self.sum_of(each, points)) for each in op.operands)
             if op.name != "mul":
                 sign = 1 if op.name == "add" else -1
                 keys = {*left, *right}
@@ -174,17 +174,18 @@ class Accesses:
                     return {key: factor * each for key, each in other.items()}
         if op.name in ("load", "for", "if", "alloc"):
             return {name: 1}
-        parts = tuple(self._sum(each, points) for each in op.operands)
+        parts = tuple(self.sum_of(each, points) for each in op.operands)
         return {("of", op.name, repr(op.words), parts): 1}
 
 
-def _is_point(key: object) -> bool:
+def is_point(key: object) -> bool:
+    """Whether a part of an index is the point of a `parallel`."""
     return isinstance(key, tuple) and key[0] == "point"
 
 
 def _has_point(key: object) -> bool:
     """Whether an atom depends on the point of a `parallel`."""
-    if _is_point(key):
+    if is_point(key):
         return True
     if isinstance(key, tuple) and key[0] == "of":
         return any(_has_point(inner) for part in key[3] for inner, _ in part)

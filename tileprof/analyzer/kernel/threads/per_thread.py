@@ -56,6 +56,8 @@ def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> floa
         return 0.0
     warps = min(launch.held, launch.each) * launch.warps
     asked = warps * WARP * _under_way(code, loop)
+    if not asked:
+        return 0.0
     latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
     short = peak.value / launch.multiprocessors * latency / asked
     return short if short > 1 else 0.0

@@ -6,7 +6,8 @@ recorder saw that it is one tensor; neither multiplies tiles. Dynamic: their tim
 user's lines. One kernel keeps the tensor in registers, which is no more than half of what the first
 moves, and moves twice. So it has about the bytes of the one that moves more; likely it takes a
 little longer than the longer of the two, half of the shorter one's time goes at least, and at most
-it takes what those bytes take at the memory's roof.
+it takes what those bytes take at the memory's roof. Where launches tell the tensor's size, no more
+is likely than what both kernels take to move as many bytes, each at its own rate.
 """
 
 from __future__ import annotations
@@ -58,6 +59,12 @@ def _draft(
         return
     least = max(floor)
     low, mid = (part * above for part in HANDED_OVER_PARTS)
+    if pair.size:
+        pace = [
+            time / float(tree.bytes[nodes].sum()) for time, nodes in zip(times, (first, second))
+        ]
+        mid = min(mid, pair.size * float(tree.count[second].sum()) * sum(pace))
+        low = min(low, mid)
     static = Evidence(
         "static",
         f"{pair.second} (line {pair.second_line}) loads {pair.tensor}, which {pair.first} (line"

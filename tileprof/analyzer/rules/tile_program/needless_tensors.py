@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Confidence, Evidence, percent
 from tileprof.analyzer.kernel.global_memory import STORES
 from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.kernel.queues import FULL
@@ -58,6 +58,10 @@ _WAYS: dict[How, str] = {
     "added to": "Store the sum in place of zeros and an atomic addition: each element is added to"
     " once, by the block that zeroed it.",
 }
+_AS_MANY = (
+    "Leave out the first of the two if the second leaves no element out: it writes as many elements"
+    " as `{tensor}` has, at places that data choose."
+)
 _COMPILER = "No pass removes tensors, or writes of tensors, that nothing needs."
 _PARTS: dict[How, tuple[float, float, float]] = {
     "kept": NEEDLESS_KEPT, "overwritten": NEEDLESS_OVERWRITTEN, "added to": NEEDLESS_ADDED,
@@ -77,12 +81,13 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     names = {"tensor": first.tensor[1:], "instead": first.instead[1:]}
     place = case.place(case.line(first.op.line))
     static = Evidence("static", f"{size / 1e6:,.3g} MB per launch are written there needlessly")
-    way = _WAYS[first.how].format(**names)
+    surely = all(each.surely for each in writes)
+    way = (_WAYS[first.how] if surely else _AS_MANY).format(**names)
     cause = Cause(_TITLES[first.how].format(**names), place, (static,), way, _COMPILER)
     shares = launch_shares(case)
     if first.alone and shares:
         share = min(sum(shares[n] for n in {e.launch for e in writes}), 1.0)
-        return _launch(cause, first.how, share, case)
+        return _launch(cause, first.how, share, case, surely)
     peak = case.roofs.mixed_rate(MEMORY_USE_COPY)
     if not peak or not case.time or not case.launches:
         return cause.warning()
@@ -110,10 +115,11 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     return cause.costs(told if told.mid > saving.mid else saving, written, seen)
 
 
-def _launch(cause: Cause, how: How, share: float, case: KernelCase) -> Draft:
+def _launch(cause: Cause, how: How, share: float, case: KernelCase, surely: bool) -> Draft:
     parts = NEEDLESS_PASSED_ON if how == "passed on" else NEEDLESS_COPIED
     low, mid, high = (min(part * share, LONGEST_SAVING) for part in parts)
     assert case.sampled is not None
-    text = f"{percent(share)} of the samples are of the launch that does that alone"
+    text = f"{percent(share)} of the time is of the launch that does that alone"
     seen = Evidence("samples", text, int(share * case.sampled.whole))
-    return cause.costs(Saving(low, mid, high), seen, confidence="high", known=True)
+    confidence: Confidence = "high" if surely else "medium"
+    return cause.costs(Saving(low, mid, high), seen, confidence=confidence, known=True)

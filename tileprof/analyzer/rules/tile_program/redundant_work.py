@@ -24,6 +24,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.machine_code.same_programs import same_programs
+from tileprof.analyzer.rules.tile_program.launch_pairs import split_launches
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
@@ -62,6 +63,7 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
         if _copies(each):
             yield _draft(case, each)
     yield from needless_tensors(case)
+    yield from split_launches(case)
     yield from small_tiles(case)
 
 

@@ -1,0 +1,51 @@
+"""Loops that go on behind the length that masks their elements: a part of `wasted-lanes`.
+
+Static: a loop to a fixed end, in which a comparison with a length that each block loads masks all
+that is behind it (`tiles/conditions`). Dynamic: samples at the loop's lines.
+
+What is read and computed behind the length comes to nothing, so iterations from there on can go.
+How long the lengths are is in no recording, so the gain is a guess with a wide interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, sampled
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.kernel.launches import sampled_share
+from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.rules.tile_program.numbers import MASKED_TAILS
+from tileprof.analyzer.tiles.conditions import MaskedTail, masked_tails
+
+_AUTHOR = (
+    "Let the loop end where the length of `{lengths}` does, rounded up to a tile: iterations behind"
+    " it load {read} and mask all of it. Keep the mask for the last tile."
+)
+
+
+def masked_iterations(case: KernelCase) -> Iterator[Draft]:
+    """Yield a finding for each loop with such a tail."""
+    return (_draft(case, each) for each in masked_tails(case.tiles))
+
+
+def _draft(case: KernelCase, tail: MaskedTail) -> Draft:
+    lengths, read = tail.lengths[1:], " and ".join(f"`{each[1:]}`" for each in tail.read)
+    text = f"all blocks have as many iterations; elements behind a length of `{lengths}` are masked"
+    cause = Cause(
+        f"a loop goes on behind the length in `{lengths}` that masks its elements",
+        case.place(case.line(tail.loop.line)), (Evidence("static", text),),
+        _AUTHOR.format(lengths=lengths, read=read),
+    )  # fmt: skip
+    code = case.sampled
+    where = case.at_lines(code, tail.lines) if code else []
+    if code is None or not where:
+        return cause.warning()
+    taken = code.taken(code.rows(where))
+    seen, share = sampled(code, taken, "are in it"), code.share(taken) * sampled_share(case)
+    if share < COLD:
+        return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
+    low, mid, high = (part * share for part in MASKED_TAILS)
+    return cause.costs(Saving(low, mid, high), seen, confidence="low")
