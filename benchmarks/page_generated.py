@@ -36,7 +36,8 @@ Terms in the tables:
 - **Held out**: operators that occur in no case of development. Once a test split has run, its
   families and operators are known. A later split therefore has other families, and holds out only
   operators that were added later. Who wrote those of `test-4` had not read the rules, but had seen
-  which operators and rules did badly in `test-3`.
+  which operators and rules did badly in `test-3`. Who wrote those of
+  `test-5` had read neither rules nor results, but knew which operators there were before.
 - **Ranked**: defects whose cost exceeds noise. **First**: the report's first suggestion, symptom or
   warning names a cause of this operator. **Placed**: it also names the right operation or line.
 - **Error**: |predicted - true| / (true - 1). A missing prediction counts as 1.0×. **Inside**: the

@@ -1,6 +1,6 @@
-"""Kernels and operators of the fourth test split: they are right, and sites keep the result.
+"""Kernels and operators of the fourth and fifth test split: they are right, sites keep the result.
 
-What launches the split's Triton kernels has its test with the others: `test_plant_triton`.
+What launches the splits' Triton kernels has its test with the others: `test_plant_triton`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,30 @@ import pytest
 
 # `benchmarks/plant.py` is the runner; the package of the same name goes first.
 sys.path[:0] = ["benchmarks"]
-extents: Any = importlib.import_module("plant.generated.fresh.extents")
 families: Any = importlib.import_module("plant.generated.families")
-fresh: Any = importlib.import_module("plant.generated.fresh.operators")
+fourth: Any = importlib.import_module("plant.generated.fresh.extents")
+fifth: Any = importlib.import_module("plant.generated.fifth.extents")
+FRESH: Any = importlib.import_module("plant.generated.fresh.operators").FRESH
+FIFTH: Any = importlib.import_module("plant.generated.fifth.operators").FIFTH
 mutants: Any = importlib.import_module("plant.generated.mutants")
 programs: Any = importlib.import_module("plant.generated.programs")
 del sys.path[0]
 
 WHOLE = bool(os.environ.get("TILEPROF_TEST_PLANT"))
 """Makes binaries, too, and takes every mutant instead of one for each operator."""
-TILE = [families.FAMILIES[f"tile-{row.name}"] for row in extents.TILES]
-TRITON = [families.FAMILIES[f"triton-{row.name}"] for row in extents.TRITONS]
-OF_TILES = [each.name for each in fresh.FRESH if "tile" in each.languages]
+TILE = [families.FAMILIES[f"tile-{row.name}"] for row in (*fourth.TILES, *fifth.TILES)]
+TRITON = [families.FAMILIES[f"triton-{row.name}"] for row in (*fourth.TRITONS, *fifth.TRITONS)]
+NEWEST = {f"{each}-{row.name}" for each, rows in (("tile", fifth.TILES), ("triton", fifth.TRITONS))
+          for row in rows}  # fmt: skip
+"""Families of the fifth test split."""
+OF_TILES = [each.name for each in (*FRESH, *FIFTH) if "tile" in each.languages]
 
 
 @cache
 def mutants_of(family: str) -> list[Any]:
     """Mutants of a family by operators that came with it, made once."""
     held, made = families.FAMILIES[family], list[Any]()
-    for operator in fresh.FRESH:
+    for operator in FIFTH if family in NEWEST else FRESH:
         if held.language in operator.languages:
             sites = enumerate(operator.sites(held.program))
             made += [mutants.Mutant(held, operator, number, site) for number, site in sites]
@@ -120,7 +125,7 @@ def test_operators_change_the_kernel_and_what_launches_it() -> None:
             assert mutant.guilty[-1] <= mutant.text.count("\n") + 1
             assert mutant.rules, mutant.name
         used |= known
-    assert used == {each.name for each in fresh.FRESH}
+    assert used == {each.name for each in (*FRESH, *FIFTH)}
 
 
 TILES = """\
@@ -200,6 +205,20 @@ def run(x, w, places):
     made_kernel[(triton.cdiv(M, size), triton.cdiv(N, size))](x, w, places, out, N, K, size)
     return out
 """
+PLAIN = """\
+@tileprof.jit
+def made(X):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+
+    with T.Kernel(T.ceildiv(M, 4), threads=128) as block:
+        for i, j in T.Parallel(4, N):
+            y, x = block * 4 + i, j
+            Y[y, x] = X[y, x] * 2.0
+    return Y
+"""
+SQUARES = LAUNCHED.replace("x * half / (x + 2.0)", "x * x * half")
 
 
 def made(operator: str, text: str) -> list[str]:
@@ -211,7 +230,7 @@ def made(operator: str, text: str) -> list[str]:
 
 def fresh_of(operator: str) -> Any:
     """The operator of a name."""
-    return next(each for each in fresh.FRESH if each.name == operator)
+    return next(each for each in (*FRESH, *FIFTH) if each.name == operator)
 
 
 @pytest.mark.parametrize(
@@ -262,6 +281,32 @@ def fresh_of(operator: str) -> Any:
                                     "tl.trans(sums / 3), mask=j[:, None] < N)")),
         ("inclusive-mask", PRODUCT, 0, ("mask=j[None, :] <= N - 1, o", "j[None, :] <= N - 1)")),
         ("widen-product", PRODUCT, 0, ("tl.dot((x).to(tl.float32), (w).to(tl.float32), sums)",)),
+        ("pair-input", TILES, 0, ("W_pairs = T.alloc_global((M, N, 2), T.float32)\n",
+                                  "            W_pairs[p, o * 1024 + i, 0] = W[p, o * 1024 + i]\n",
+                                  "W_pairs[block * rows + i, j, 0], 1.0)")),
+        ("clear-each", TILES, 0, ("            T.clear(tile)\n            T.copy(X[block",)),
+        ("oversize-tile", TILES, 0, ("tile = T.alloc_shared(((rows) * 96, columns), T.float32)\n",
+                                     "k * columns], tile[0:rows, 0:columns])\n")),
+        ("long-index", PLAIN, 0, ("y, x = T.cast(block * 4 + i, T.int64), j\n",)),
+        ("assert-each", TILES, 0, ("   T.device_assert(sums[i, j] == sums[i, j])\n",)),
+        ("pair-input", LAUNCHED, 0, ("tl.load(x_ptr + (n + at) * 2, mask=n + at < end, other=0.0)",
+                                     "](torch.stack((x, x), -1), start, out,")),
+        ("pair-result", PRODUCT, 0, ("out = torch.empty((*x.shape, 2), device=x.device, dtype=",
+                                     "tl.store(out_ptr + (i[:, None] * N + j[None, :]) * 2, sums",
+                                     "    return out[..., 0].contiguous()\n")),
+        ("turn-operand", PRODUCT, 1, ("w_ptr + (j[None, :]) * turned_rows + ((k + d)[:, None]), m",
+                                      "(x, w.reshape(-1, N).t().contiguous(), places, out, N, K, "
+                                      "size, w.numel() // (N))")),
+        ("mask-tensor", PRODUCT, 0, ("mask=(tl.load(real_ptr + j[None, :]) != 0))",
+                                     "(torch.arange((triton.cdiv(N, size)) * size, device=x.device)"
+                                     " < N).to(torch.int8))")),
+        ("sum-in-memory", LAUNCHED, 0, (
+            "    place_of = kept_ptr + tl.program_id(0).to(tl.int64) * (block) + tl.arange(0, blo",
+            "        tl.debug_barrier()\n        sums = tl.load(place_of)\n    total")),
+        ("sum-in-memory", PRODUCT, 0, ("sums)\n        tl.store(place_of, sums)\n",)),
+        ("lock-store", LAUNCHED, 0, ("    while tl.atomic_cas(lock, 0, 1) == 1:\n        pass\n",
+                                     "    tl.atomic_xchg(lock, 0)\n")),
+        ("log-square", SQUARES, 0, ("sums += tl.exp2(2.0 * tl.log2(tl.abs(x))) * half",)),
     ],
 )  # fmt: skip
 def test_an_operator_writes_what_it_says(
@@ -293,6 +338,28 @@ def test_an_operator_writes_what_it_says(
         ("scatter-programs", PRODUCT, "d = tl.arange(0, size)", "d = tl.num_programs(0)"),
         ("turn-store", PRODUCT, "i[:, None] * N", "place"),
         ("widen-product", PRODUCT, "dtype=tl.float32)", "dtype=tl.int32)"),
+        ("clear-each", TILES, "T.copy(X[block * rows, k * columns], tile)", "T.clear(tile)"),
+        ("oversize-tile", TILES, "T.copy(sums, Y[block * rows, 0])", "T.gemm(tile, X, sums)"),
+        ("long-index", PLAIN, "y, x = block * 4 + i, j", "y, x = i, j"),
+        (
+            "assert-each",
+            TILES,
+            "sums = T.alloc_fragment((rows, columns), T.float32)",
+            "sums = T.alloc_fragment((rows, columns), T.int32)",
+        ),
+        ("pair-input", TILES, "W[block * rows + i, j]", "W[0, T.cast(W[0, 0], T.int32)]"),
+        ("pair-input", LAUNCHED, "half = at * 0.5", "half = at * 0.5 + tl.load(x_ptr)"),
+        (
+            "pair-result",
+            PRODUCT,
+            "    tl.store(out_ptr",
+            "    last = out_ptr\n    tl.store(out_ptr",
+        ),
+        ("turn-operand", PRODUCT, "(k + d)[:, None] * N + j", "(k + d)[:, None] * 8 + j"),
+        ("mask-tensor", PRODUCT, "mask=j[None, :] < N, other", "mask=j[None, :] < K, other"),
+        ("sum-in-memory", LAUNCHED, "sums += x", "sums += x\n        sums += x"),
+        ("lock-store", LAUNCHED, "M, block, num_warps", "M, lock, num_warps"),
+        ("log-square", SQUARES, "x * x", "x * at"),
     ],
 )
 def test_programs_of_other_forms_are_left_alone(

@@ -1,6 +1,7 @@
 """Families and operators of later splits: kernels are right, and draws keep what is new apart.
 
-Kernels and operators of the third split have tests of their own: `test_plant_third_material`.
+Kernels and operators of the third split and of later ones have tests of their own:
+`test_plant_third_material`, `test_plant_fresh_material`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ mutants: Any = importlib.import_module("plant.generated.mutants")
 programs: Any = importlib.import_module("plant.generated.programs")
 running: Any = importlib.import_module("plant.generated.running")
 tile_rewrites: Any = importlib.import_module("plant.generated.tile_rewrites")
-third: Any = importlib.import_module("plant.generated.later.operators")
+fifth: Any = importlib.import_module("plant.generated.fifth.operators")
 del sys.path[0]
 
-EARLIER = ("dev-1", "test-1", "test-2")
+EARLIER = ("dev-1", "test-1", "test-2", "test-3", "test-4")
 RECORDS = [json.loads((drawing.SPLITS / f"{name}.json").read_text()) for name in EARLIER]
 KNOWN = {name for each in RECORDS for name in each["families"]}
 LATER = [name for name, each in families.FAMILIES.items()
@@ -35,7 +36,7 @@ LATER = [name for name, each in families.FAMILIES.items()
 SECOND = RECORDS[2]["families"]
 TILE = [families.FAMILIES[name] for name in SECOND if name.startswith("tile-")]
 REWRITES = [each.name for each in tile_rewrites.REWRITES]
-NEWEST = {each.name for each in third.LATER if each.kind == "defect"}
+NEWEST = {each.name for each in fifth.FIFTH if each.kind == "defect"}
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from plant.twins import KERNELS
 
+from .fifth import extents as fifth
 from .fresh import extents as fresh
 from .later import extents
 from .programs import Program, dotted
@@ -304,6 +305,8 @@ _LATER = (
     *(_triton(row.name, row.shape, row.small, **row.more) for row in extents.TRITONS),
     *(_tile(row.name, row.shape, row.small, **row.more) for row in fresh.TILES),
     *(_triton(row.name, row.shape, row.small, **row.more) for row in fresh.TRITONS),
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in fifth.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in fifth.TRITONS),
 )
 FAMILIES: Mapping[str, Family] = {
     each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())

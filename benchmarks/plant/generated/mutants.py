@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from .causes import rules_for
 from .decoys import DECOYS
 from .families import Family
+from .fifth.operators import FIFTH
 from .fresh.operators import FRESH
 from .later.operators import LATER
 from .operators import NUMBERS, Operator, Site
@@ -27,7 +28,7 @@ from .triton_orders import ORDERS
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]
 
 OPERATORS: Mapping[str, Operator] = {
-    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS, *LATER, *FRESH)
+    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS, *LATER, *FRESH, *FIFTH)
 }
 _SMS = 132
 """Multiprocessors of an H100 and of an H200."""

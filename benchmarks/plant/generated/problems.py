@@ -19,6 +19,8 @@ from plant.works import SMALL, WORKS, Work, call, difference, reset
 
 from . import triton_problems
 from .families import CASE_STUDIES, Family
+from .fifth import tile_problems as fifth_tile
+from .fifth import triton_problems as fifth_triton
 from .fresh import tile_problems as fresh_tile
 from .fresh import triton_problems as fresh_triton
 from .later import tile_problems as later_tile
@@ -133,6 +135,7 @@ def _positive(made: list[Tensor], shape: Shape) -> list[Tensor]:
 _SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
     **TILE_SPECIAL, **later_tile.SPECIAL,
     **later_triton.SPECIAL, **fresh_tile.SPECIAL, **fresh_triton.SPECIAL,
+    **fifth_tile.SPECIAL, **fifth_triton.SPECIAL,
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
@@ -309,6 +312,7 @@ _HALF = ("M K float16", "K N float16")
 _PROBLEMS: Mapping[str, Work] = {
     **TILE_PROBLEMS, **later_tile.PROBLEMS, **later_triton.PROBLEMS,
     **fresh_tile.PROBLEMS, **fresh_triton.PROBLEMS,
+    **fifth_tile.PROBLEMS, **fifth_triton.PROBLEMS,
     "case-vector_add": Work(("N float32",) * 2, lambda a, b: a.double() + b.double(), 1e-6),
     "case-softmax": Work(("M N float32",), _softmax, 1e-5),
     "case-rms_norm": Work(("M N float32", "N float32"), _norm, 1e-5),
