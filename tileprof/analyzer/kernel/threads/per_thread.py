@@ -53,7 +53,7 @@ def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> floa
     warps = min(launch.held, launch.each) * launch.warps
     asked = warps * WARP * _under_way(code, loop)
     latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
-    short = peak.value / launch.multiprocessors * latency / asked
+    short = peak.value / launch.multiprocessors * latency / asked if asked else 0.0
     return short if short > 1 else 0.0
 
 
