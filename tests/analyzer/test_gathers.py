@@ -8,7 +8,7 @@ import pytest
 
 from tests.analyzer.gathered import BAG
 from tileprof.analyzer.tiles.gathers import asked_by_number, lines_by_number, takes_by_number
-from tileprof.kernel_ir import Block
+from tileprof.kernel_ir import Block, Op
 from tileprof.profile.storage.ir_text import read
 
 
@@ -46,3 +46,19 @@ def test_lines_of_what_is_taken_by_number() -> None:
 
     kernel = read(BAG)
     assert lines_by_number(replace(kernel, body=lined(kernel.body))) == {6}
+
+
+@pytest.mark.parametrize(("index", "lines"), [("[%4, %j]", {6}), ("[%j, %4]", set())])
+def test_lanes_that_are_in_rows_of_their_own_anyway(index: str, lines: set[int]) -> None:
+    """A number that all lanes share is not what takes them apart."""
+    kernel = read(BAG.replace("[%4, %j]", index))
+    ops = kernel.body.ops
+
+    def lined(op: Op) -> Op:
+        blocks = tuple(replace(b, ops=tuple(map(lined, b.ops))) for b in op.blocks)
+        return replace(op, line=6 if op.source == "%Table" else 1, blocks=blocks)
+
+    assert (
+        lines_by_number(replace(kernel, body=replace(kernel.body, ops=tuple(map(lined, ops)))))
+        == lines
+    )

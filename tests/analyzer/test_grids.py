@@ -275,6 +275,18 @@ def test_gain_of_a_block_for_each_tile() -> None:
     assert gains[1] > 3
 
 
+@pytest.mark.parametrize(("issued", "least", "most"), [(300, 1.9, 2.1), (990, 1.0, 1.01)])
+def test_gain_of_blocks_for_tiles_where_half_of_the_places_are_free(
+    issued: int, least: float, most: float
+) -> None:
+    """As many warps again issue in cycles in which none does now, as long as there are some."""
+    waits = {"wait": 1000 - issued, "wait_not_issued": 1000 - issued, "selected": issued}
+    code = [("FFMA R0, R0, R1, R2", waits, 1, 10)]
+    made = Made(ir=WALK.format(rows=64), attributes=launch(132 * 4, 8), code=code)
+    gains = [each.kernel_gain.mid for each in found(on_h200(made), "tail-wave") if each.kernel_gain]
+    assert least <= max(gains, default=1.0) <= most
+
+
 def test_elements_that_a_condition_leaves_out() -> None:
     """Half of 512, of either half; none where something else is done for them, or all pass."""
     text = WALK.format(rows=64)

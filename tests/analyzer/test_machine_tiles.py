@@ -208,6 +208,24 @@ def test_loads_that_are_used_one_after_the_other(at_once: bool, width: str, shor
     assert found == pytest.approx(short, rel=0.2)
 
 
+@pytest.mark.parametrize(("apart", "goes"), [(True, 1 - 2 / 16), (False, 0.0)])
+def test_loads_of_points_that_are_waited_for_in_turn(apart: bool, goes: float) -> None:
+    """One of 16 bytes is waited for once, where eight of 2 bytes were waited for one by one."""
+    loads = [f"LDG.E.U16 R{16 + at}, desc[UR4][R2.64+{0x200 * at:#x}]" for at in range(8)]
+    uses = [f"FADD R8, R8, R{16 + at}" for at in range(8)]
+    body = [text for pair in zip(loads, uses) for text in pair] if apart else [*loads, *uses]
+    code = [
+        (text, {"long_scoreboard": 100} if "FADD" in text else _SAMPLES, 0, 10) for text in body
+    ]
+    blames = [
+        (body.index(use), "long_scoreboard", body.index(load)) for load, use in zip(loads, uses)
+    ]
+    (case,) = Program(on_h200(Made(code=code, blames=blames), PEAKS)).kernels
+    assert case.sampled is not None
+    found = per_thread.by_turns(case.sampled, case.sampled.named("LDG"))
+    assert found.sum() == pytest.approx(800 * goes)
+
+
 def test_the_roof_of_a_kernel_without_a_program() -> None:
     """Its products may come to be done by tensor cores, whatever does them now."""
     made = Made(time=6e6, metrics={"flops": 2.0 * SIDE**3}, attributes=launch(2048))

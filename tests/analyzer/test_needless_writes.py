@@ -116,6 +116,35 @@ def test_what_is_written_for_nothing(text: str, found: list[tuple[str, str]]) ->
     assert needless_bytes(read(text)) == SIZE * bool(gone)
 
 
+TURN = """\
+  launch [%c512] {threads = [128]} body(%p: index) {
+    parallel [%c8, %c1024] body(%i: index, %j: index) {
+      %r = mul %p, %c8 : index
+      %row = add %r, %i : index
+      %v = load %X, [%row, %j] : float32
+      store %v, %T, [%j, %row]
+    }
+  }
+"""
+ACROSS = """\
+parallel [%c8, %c1024] body(%u: index, %w: index) {
+      %to = add %first, %u : index
+      %n = load %T, [%w, %to] : float32
+      store %n, %Y, [%to, %w]
+    }"""
+ALONG = ACROSS.replace("[%to, %w]", "[%w, %to]").replace("%T, [%w, %to]", "%T, [%to, %w]")
+
+
+@pytest.mark.parametrize(("reads", "count"), [(ACROSS, 1), (ALONG, 0), ("", 0)])
+def test_an_input_with_its_axes_exchanged(reads: str, count: int) -> None:
+    """Only where that makes the reads go across rows, and only where something reads it."""
+    text = kernel(IN, reads, before=TURN)
+    text = text.replace("%T: out global<4096, 1024,", "%T: out global<1024, 4096,")
+    held = needless_writes(read(text.replace("%T_tile = view %T", "%T_tile = view %X")))
+    assert [each.how for each in held] == ["turned"] * count
+    assert all(each.instead == "%X" and each.alone for each in held)
+
+
 def test_a_tile_that_goes_to_memory_and_back() -> None:
     """By its bytes: 17 MB of 20 µs."""
     made = Made(time=20_000, ir=kernel(IN, AWAY, BACK, OUT), attributes=launch(512))

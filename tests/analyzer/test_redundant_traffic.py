@@ -185,6 +185,7 @@ def test_a_result_that_comes_back(again: tuple[str, ...], title: str) -> None:
         ("MEMBAR.SC.GPU", _BACK, "STG.E desc[UR8][R14.64], R9"),
         ("@!P0 LDG.E R9, desc[UR8][R12.64]", "STG.E desc[UR8][R14.64], R9"),
         ("BRA 0x60", "LDG.E R9, desc[UR8][R12.64]"),
+        ("@P0 BRA 0x70", "LDG.E R9, desc[UR8][R14.64]", "STG.E desc[UR8][R12.64], R9"),
     ],
 )
 def test_what_does_not_come_back(again: tuple[str, ...]) -> None:

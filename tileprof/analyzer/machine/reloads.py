@@ -7,7 +7,8 @@ A thread that loads what it stored has it in a register: neither the load nor th
 back is needed. One that stores to the same address twice needs one of the two; where it loads in
 between, what it stores again is what another thread of its block had stored, in another layout.
 Addresses are alike if the same registers hold them and nothing wrote to these meanwhile, and no
-branch leads to a place between from elsewhere. Accesses under opposite conditions are no pair.
+branch leads to a place between from elsewhere. Accesses under opposite conditions are no pair, nor
+are those of which the first is under the condition of a branch that leads around the other.
 Fences of the device say that others are handed something, so nothing is told of code that has one.
 """
 
@@ -80,6 +81,9 @@ def _pairs(code: KernelCode) -> Iterator[tuple[int, int]]:
         if each.name in _LEAVES and not each.predicate:
             held.clear()
         written = {*effects(each).writes}
+        if each.name in _LEAVES and each.predicate:
+            # Lanes that stored under the condition of a branch are not here any more.
+            held = {key: at for key, at in held.items() if lines[at].predicate != each.predicate}
         for old in [old for old in held if not written.isdisjoint(address_in(old[0]))]:
             del held[old]
 

@@ -240,6 +240,10 @@ TILE_WAITS_READY = 50
 
 # -- kernel/per_thread
 
+PER_THREAD_TURNS = 4
+"""Loads of a thread that are waited for one after the other, from which on that is the cause. By
+hand."""
+
 PER_THREAD_WORD = 4
 """Bytes of an access, up to which what makes its address counts: with 8 there are half as many, and
 a block that has fewer threads for it leaves room for others."""

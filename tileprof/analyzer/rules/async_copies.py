@@ -37,6 +37,7 @@ from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.tile_program.relays import by_way_of
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import AsAsked
@@ -107,7 +108,9 @@ class _Waits:
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Copies that the compiler tells of; without remarks, what the code looks like."""
+    """Copies by way of another buffer, and those that the compiler tells of; without remarks, what
+    the code looks like."""
+    yield from by_way_of(case)
     if case.remarks:
         told = [each for each in case.remarks if _is_missed(each)]
         if told and not single_stage(case):

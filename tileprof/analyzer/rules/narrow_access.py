@@ -22,6 +22,9 @@ An access whose place is checked, because its index was loaded, brings a branch 
 waits for answers. That is what a warp does itself, so nothing else goes with it. (On an H200 0.16
 of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0.90 of the time.)
 
+Such branches also make a thread wait for each of these loads before it begins the next one: then
+(1 - w / 16) of what waits for them goes (`threads/per_thread`).
+
 Where threads move one narrow access each and end, their number alone may set the time
 (`machine_code/short_lives`).
 
@@ -237,10 +240,14 @@ def _measured(
         evidence.append(Evidence("samples", text, checking))
     if use:
         evidence.append(Evidence("activities", use.text))
+    in_turn = per_thread.by_turns(code, where)
+    if code.share(in_turn) >= COOL:
+        evidence.append(sampled(code, in_turn, "wait for such loads, one after the other"))
     title, place = _title(code, where), _place(case, code, where)
     cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     passes = passes_at(case, code, where)
     made, late = _beside(case, code, where)
+    late = np.maximum(late, in_turn)
     saving = saved(case, code, passes, checked, use, made, late)
     turns = turns_saved(case, code, where, use) if told(case) and use and not use.near else None
     lives = short_lives(case, code, where)

@@ -50,7 +50,12 @@ from tileprof.analyzer.rules.program import (
     small_kernels,
     transfers,
 )
-from tileprof.analyzer.rules.tile_program import cut_launches, redundant_work, thin_work
+from tileprof.analyzer.rules.tile_program import (
+    atomic_sums,
+    cut_launches,
+    redundant_work,
+    thin_work,
+)
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
 
@@ -63,6 +68,7 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     occupancy.RULE,
     barriers.RULE,
     early_reduction.RULE,
+    atomic_sums.RULE,
     slow_math.RULE,
     redundant_work.RULE,
     redundant_work.TRAFFIC,

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tileprof.analyzer.tiles.effects import effects_of
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.kernel_ir import Op, TileKernel
 
@@ -35,8 +36,17 @@ def takes_by_number(kernel: TileKernel) -> bool:
 
 
 def lines_by_number(kernel: TileKernel) -> frozenset[int]:
-    """Lines of the loads of tensors that are only read by numbers that the kernel loads."""
-    return frozenset(op.line for op, _ in _taken(kernel))
+    """Lines of the loads of tensors that are only read by numbers that the kernel loads; not of
+    those whose lanes are in different rows anyway, as of `X[j, number[i]]` with `j` innermost."""
+    effects = effects_of(kernel)
+
+    def is_across(op: Op, around: tuple[Op, ...]) -> bool:
+        axes = [each.arguments[-1] for each in around if each.name == "parallel"]
+        going = [used for used in map(effects.used, op.listed) if axes and axes[-1] in used]
+        by_number = any(effects.is_buffer(name) for used in going for name in used)
+        return bool(going) and not by_number and axes[-1] not in effects.used(op.listed[-1])
+
+    return frozenset(op.line for op, around in _taken(kernel) if not is_across(op, around))
 
 
 def asked_by_number(kernel: TileKernel) -> dict[str, float]:

@@ -3,6 +3,8 @@
 In: a kernel.  Out: `Needless` for each tensor, or part of one, that
 
     copied        is a copy of an input, element by element, by a launch that does nothing else
+    turned        is an input with its axes exchanged, by a launch that does nothing else, of which
+                  neighbouring points are then read from different rows
     passed on     is written by one launch, and then only copied to another tensor, in the same way
     kept          is written by a block that reads the same elements back, and is read nowhere else
     overwritten   is written again, by the same block, before anything reads it
@@ -28,7 +30,11 @@ from tileprof.analyzer.tiles.places import Access, Accesses
 from tileprof.analyzer.tiles.values import turns_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-How: TypeAlias = Literal["copied", "passed on", "kept", "overwritten", "added to"]
+How: TypeAlias = Literal["copied", "turned", "passed on", "kept", "overwritten", "added to"]
+
+
+_ALONE: tuple[How, ...] = ("copied", "turned", "passed on")
+"""What launches that do nothing else do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +52,7 @@ class Needless:
     lines: frozenset[int]
     """Of the statement."""
     others: frozenset[int]
-    """Of the statement that reads back, writes again, or adds."""
+    """Of the statement that reads back, or across rows, writes again, or adds."""
     launch: int
     """Which of the kernel's launches, from 0."""
     alone: bool = False
@@ -64,7 +70,7 @@ def needless_writes(kernel: TileKernel) -> tuple[Needless, ...]:
 
 def needless_bytes(kernel: TileKernel) -> float:
     """Return the bytes of tensors that would not have to be there at all."""
-    whole = ("copied", "passed on", "kept")
+    whole = ("copied", "turned", "passed on", "kept")
     gone = {each.tensor for each in needless_writes(kernel) if each.how in whole}
     gone.update(name for each in splits(kernel) for name in each.tensors)
     types = (kernel.parameters[name].type for name in gone)
@@ -114,15 +120,51 @@ class _Finder:
             return None
         (write, value), read = pairs[0], reads[0]
         target, source = self.kernel.parameters[write.tensor], self.kernel.parameters[read.tensor]
-        if not target.out or target.type != source.type:
+        if not target.out or target.type.dtype != source.type.dtype:
             return None
-        if write.place is None or write.place != read.place or value is not read.op:
+        if write.place is None or value is not read.op:
+            return None
+        turned = self._is_turned(write, read)
+        if not turned and (target.type != source.type or write.place != read.place):
             return None
         if source.out:
-            return self._passed_on(number, launch, write, read)
-        if not self._users(write.tensor, self.launches[number + 1 :]):
+            return None if turned else self._passed_on(number, launch, write, read)
+        later = self.launches[number + 1 :]
+        if not self._users(write.tensor, later):
             return None
-        return self._needless("copied", write, None, (launch,), number, launch, read.tensor)
+        if not turned:
+            return self._needless("copied", write, None, (launch,), number, launch, read.tensor)
+        if not (across := self._read_across(write.tensor, later)):
+            return None
+        made = self._needless("turned", write, None, (launch,), number, launch, read.tensor)
+        return replace(made, others=frozenset(op.line for op in across if op.line))
+
+    def _is_turned(self, write: Access, read: Access) -> bool:
+        """Whether elements keep their indices, and these stand in another order."""
+        if write.place is None or read.place is None:
+            return False
+        used = self.accesses.effects.used
+        to, from_ = (
+            {used(name): axis for name, axis in zip(each.op.listed, each.place or ())}
+            for each in (write, read)
+        )
+        return len(to) == len(write.place) and to == from_ and [*to] != [*from_]
+
+    def _read_across(self, tensor: str, launches: Sequence[Op]) -> list[Op]:
+        """The loads of a tensor, where the innermost axis of the loop around each goes across rows;
+        nothing where one does not, or something else uses the tensor."""
+        users, used = self._users(tensor, launches), self.accesses.effects.used
+        inside = {id(op) for op in users}
+        for op, around in self.kernel.nested:
+            if id(op) not in inside:
+                continue
+            axes = [each.arguments[-1] for each in around if each.name == "parallel"]
+            if op.name != "load" or not axes:
+                return []
+            *outer, last = (axes[-1] in used(name) for name in op.listed)
+            if last or not any(outer):
+                return []
+        return users
 
     def _passed_on(self, number: int, launch: Op, write: Access, read: Access) -> Needless | None:
         """A launch that only copies what an earlier one wrote, and nothing else reads."""
@@ -272,7 +314,7 @@ class _Finder:
         return Needless(
             how, write.tensor, write.op, instead, size,
             _lines(statement),
-            _lines(other) if other else frozenset(), number, how in ("copied", "passed on"),
+            _lines(other) if other else frozenset(), number, how in _ALONE,
         )  # fmt: skip
 
 

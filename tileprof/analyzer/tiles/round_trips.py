@@ -1,6 +1,7 @@
-"""Fragments of a tile kernel that go through shared memory and come back as they were.
+"""Tiles of a kernel that are copied more often than they need to be.
 
-In: a kernel.  Out: `RoundTrip`s.
+In: a kernel.  Out: `RoundTrip`s, fragments that go through shared memory and come back as they
+were; `Relay`s, tiles of tensors that go to shared memory by way of another buffer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from functools import lru_cache
 from tileprof.analyzer.tiles.effects import effects_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-__all__ = ["RoundTrip", "round_trips"]
+__all__ = ["Relay", "RoundTrip", "relays", "round_trips"]
+
+_LEAST_BITS = 32
+"""Bits of the smallest asynchronous copy of a thread (PTX, `cp.async`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,17 @@ class RoundTrip:
     buffer: str
     there: Op
     back: Op
+
+
+@dataclass(frozen=True, eq=False)
+class Relay:
+    """A buffer that takes a tile of a tensor, and is only copied on to shared memory."""
+
+    tensor: str
+    buffer: str
+    target: str
+    there: Op
+    on: Op
 
 
 @lru_cache(maxsize=2)
@@ -52,3 +67,32 @@ def _trips(kernel: TileKernel, ops: Sequence[Op]) -> Iterator[RoundTrip]:
         changed = any({fragment, buffer} & each.written for each in between)
         if readers == [ops[back]] and not changed:
             yield RoundTrip(fragment, buffer, there, ops[back])
+
+
+@lru_cache(maxsize=2)
+def relays(kernel: TileKernel) -> tuple[Relay, ...]:
+    """Buffers between a tensor and shared memory that nothing else uses, of the same elements.
+
+    A tile that goes on to a fragment is none: shared memory is how it gets there asynchronously.
+    Nor is one that goes through registers in rows of fewer bytes than an asynchronous copy takes.
+    """
+    blocks = (block for op, _ in kernel.nested for block in op.blocks)
+    return tuple(relay for block in blocks for relay in _relays(kernel, block.ops))
+
+
+def _relays(kernel: TileKernel, ops: Sequence[Op]) -> Iterator[Relay]:
+    effects = effects_of(kernel)
+    copies = [op for op in ops if op.name in COPIES]
+    for there in copies:
+        source, buffer = map(effects.root, there.operands[:2])
+        users = [op for op, _ in kernel.nested if buffer in map(effects.root, op.operands)]
+        if len(users) != 2 or users[0] is not there or users[1] not in copies:
+            continue
+        target = effects.root(users[1].operands[1])
+        held = [kernel.types[each] for each in (source, buffer, target)]
+        if [held[0].space, held[2].space] != ["global", "shared"]:
+            continue
+        row = (held[1].extents or (0,))[-1] * held[1].bits
+        fits = held[1].space == "shared" or (held[1].space == "fragment" and row >= _LEAST_BITS)
+        if fits and len({each.dtype for each in held}) == 1:
+            yield Relay(source, buffer, target, there, users[1])

@@ -18,6 +18,7 @@ a thread has one access a turn, what threads do outside of the loop: sums over l
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,8 +30,13 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import address_of, parsed
 from tileprof.analyzer.machine.strides import goes_by_pitch
-from tileprof.analyzer.numbers.kernels import PACE_UNDER_LOAD, PER_THREAD_OF_WORD, PER_THREAD_WORD
-from tileprof.analyzer.numbers.shared import WIDEST
+from tileprof.analyzer.numbers.kernels import (
+    PACE_UNDER_LOAD,
+    PER_THREAD_OF_WORD,
+    PER_THREAD_TURNS,
+    PER_THREAD_WORD,
+)
+from tileprof.analyzer.numbers.shared import HALFWAY, WIDEST
 from tileprof.binary.instructions import Instruction
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
@@ -59,7 +65,7 @@ def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> floa
     if not asked:
         return 0.0
     latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
-    short = peak.value / launch.multiprocessors * latency / asked
+    short = peak.value / launch.multiprocessors * latency / asked if asked else 0.0
     return short if short > 1 else 0.0
 
 
@@ -86,6 +92,27 @@ def by_latency(code: KernelCode, where: Collection[int], short: float) -> Weight
     outside = code.taken(code.rows(code.where(lambda each: each.depth == 0)))
     waits = np.maximum(code.waiting_for(where, _ANSWER), outside)
     return (1 - 1 / fewer) * np.maximum(waits, code.taken(code.rows(_made_for(code, where))))
+
+
+def by_turns(code: KernelCode, where: Collection[int]) -> Weights:
+    """By row, waits for loads of which each is used before the next one begins, as far as fewer and
+    wider ones are waited for less often; nothing where most are under way together.
+
+    A branch around each access, which checks an index that was loaded, does that to a loop of
+    points that stands there point by point.
+    """
+    held = parsed(code)
+    loads = sorted(i for i in where if held[i].name == "LDG" and code.n([i]))
+    alone = [at for at, after in pairwise(loads) if _is_used(held, at, after)]
+    if len(loads) < PER_THREAD_TURNS or len(alone) < HALFWAY * len(loads):
+        return np.zeros(len(code.counts))
+    width = min(width_of(code.instructions[index].opcode) for index in loads)
+    return (1 - width / WIDEST) * code.waiting_for(loads, _ANSWER)
+
+
+def _is_used(held: Sequence[Instruction], load: int, end: int) -> bool:
+    given = {*effects(held[load]).writes}
+    return any(not given.isdisjoint(effects(held[at]).reads) for at in range(load + 1, end))
 
 
 def by_addresses(code: KernelCode, where: Collection[int]) -> Weights:

@@ -5,7 +5,9 @@ the tensors (`tiles/walks`); waves of blocks. Dynamic: the time of a launch.
 
 Blocks are not of one length, and those of the last wave end one by one, so a part of a block's time
 is lost, whatever the number of waves says: 1/n of it for n waves. A block for each tile loses the
-less of it, and none is launched for a tile that is outside.
+less of it, and none is launched for a tile that is outside. In less than a wave, warps are missing
+that would issue while others wait: with a block for each tile, time goes down as warps become more,
+until schedulers issue as often as they do at best.
 """
 
 from __future__ import annotations
@@ -16,10 +18,16 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.kernel.launches import Launch, has_products, launch_place
+from tileprof.analyzer.kernel.launches import (
+    Launch,
+    busy_share,
+    has_products,
+    is_pipelined,
+    launch_place,
+)
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
-from tileprof.analyzer.numbers.shared import COOL
+from tileprof.analyzer.numbers.shared import COOL, ISSUE_REACHED
 from tileprof.analyzer.rules.tile_program.numbers import LONG_BLOCKS_END
 from tileprof.analyzer.rules.tile_program.outside import saved_outside
 from tileprof.analyzer.tiles.walks import Walk
@@ -57,6 +65,9 @@ def _saving(case: KernelCase, launch: Launch, turns: int, outside: float) -> Sav
         min(1.0, part / launch.rounds) * (1 - 1 / turns) if launch.rounds > 1 else 0.0
         for part in LONG_BLOCKS_END
     )
+    if launch.rounds < 1 and not is_pipelined(case) and case.sampled is not None:
+        busy, few = busy_share(case.sampled), max(launch.rounds, 1 / turns)
+        high, mid, low = (max(0.0, 1 - max(busy / most, few)) for most in ISSUE_REACHED)
     if has_products(case):
         room = 1 - at_roof(case, launch.each)
     else:

@@ -1,11 +1,12 @@
 """Elements that are written to global memory although nothing needs them there.
 
 Static: writes that a kernel's program shows to be needless (`tiles/needless_writes`): an input
-copied before it is read, a result copied after it was made, a tile that its block reads back,
-elements that are written twice, zeros that are added to. Dynamic: bytes beside what memory gives,
-samples by launch and by line.
+copied, or turned, before it is read, a result copied after it was made, a tile that its block reads
+back, elements that are written twice, zeros that are added to. Dynamic: bytes beside what memory
+gives, samples by launch and by line.
 
-    a launch that only copies     its share of the samples
+    a launch that only copies     its share of the samples; where it exchanged the axes, also waits
+                                  for the reads across rows in the launch with the most of them
     a tile that is read back      its bytes at the rate of writes, and the way there and back
     written twice, added to       part of that: while it is in the L2, a line is written there
                                   again; and samples of the additions
@@ -19,11 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
-from tileprof.analyzer.kernel.global_memory import STORES
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.global_memory import LOADS, STORES
 from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
@@ -41,6 +45,7 @@ from tileprof.analyzer.tiles.needless_writes import How, Needless, needless_writ
 
 _TITLES: dict[How, str] = {
     "copied": "`{tensor}` is a copy of an input",
+    "turned": "`{tensor}` is `{instead}` with its axes exchanged, and read across its rows",
     "passed on": "`{tensor}` is written only to be copied to `{instead}`",
     "kept": "a tile goes through `{tensor}` in global memory and back",
     "overwritten": "`{tensor}` is written twice",
@@ -49,6 +54,8 @@ _TITLES: dict[How, str] = {
 _WAYS: dict[How, str] = {
     "copied": "Read `{instead}` in its place: nothing changes either of them, and the launch that"
     " copies goes.",
+    "turned": "Read `{instead}` in its place, with its indices in their order: lanes that are in"
+    " different rows of `{tensor}` go along a row of `{instead}`, and the launch that copies goes.",
     "passed on": "Write `{instead}` where `{tensor}` is written now: nothing else reads `{tensor}`,"
     " and the launch that copies goes. If `{tensor}` is a result too, write both there.",
     "kept": "Keep the tile in registers or shared memory: the block reads what it wrote itself."
@@ -87,7 +94,8 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     shares = launch_shares(case)
     if first.alone and shares:
         share = min(sum(shares[n] for n in {e.launch for e in writes}), 1.0)
-        return _launch(cause, first.how, share, case, surely)
+        lines = frozenset().union(*(each.others for each in writes))
+        return _launch(cause, first.how, share, case, lines, surely)
     peak = case.roofs.mixed_rate(MEMORY_USE_COPY)
     if not peak or not case.time or not case.launches:
         return cause.warning()
@@ -115,11 +123,22 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     return cause.costs(told if told.mid > saving.mid else saving, written, seen)
 
 
-def _launch(cause: Cause, how: How, share: float, case: KernelCase, surely: bool) -> Draft:
+def _launch(
+    cause: Cause, how: How, share: float, case: KernelCase, lines: frozenset[int], surely: bool
+) -> Draft:  # fmt: skip
     parts = NEEDLESS_PASSED_ON if how == "passed on" else NEEDLESS_COPIED
     low, mid, high = (min(part * share, LONGEST_SAVING) for part in parts)
-    assert case.sampled is not None
+    code = case.sampled
+    assert code is not None
     text = f"{percent(share)} of the time is of the launch that does that alone"
-    seen = Evidence("samples", text, int(share * case.sampled.whole))
-    confidence: Confidence = "high" if surely else "medium"
-    return cause.costs(Saving(low, mid, high), seen, confidence=confidence, known=True)
+    seen = Evidence("samples", text, int(share * code.whole))
+    if how != "turned":
+        confidence: Confidence = "high" if surely else "medium"
+        return cause.costs(Saving(low, mid, high), seen, confidence=confidence, known=True)
+    loads = case.at_lines(code, lines, code.named(*LOADS))
+    taken = np.maximum(code.waiting_for(loads), code.taken(code.rows(loads, FULL)))
+    across, beyond = (1 - share) * code.share(taken), reach.left(case)
+    high = max(high, beyond.high if beyond else min(high + across, LONGEST_SAVING))
+    mid = min(mid + across, high if beyond is None else max(mid, beyond.mid))
+    waits = sampled(code, taken, "wait for the reads across rows")
+    return cause.costs(Saving(low, mid, high), seen, waits)

@@ -5,6 +5,19 @@ They stand as those of `rules/numbers` do, which has what rules of several folde
 
 from __future__ import annotations
 
+# -- atomic_sums
+
+ATOMIC_SUMS_FEWEST = 4
+"""Elements that atomics combine into one from which on a reduction is advised. By hand."""
+
+ATOMIC_SUMS_GO = 0.95
+"""Of the samples of such atomics, the part that goes where a reduction takes their place, likely.
+By hand."""
+
+ATOMIC_SUMS_SURE = 0.6
+"""Of that part, what goes at least: exchanges between warps, and barriers, may take the rest. By
+hand."""
+
 # -- cut_launches
 
 CUT_LAUNCHES_EACH = (500.0, 1000.0, 2500.0)

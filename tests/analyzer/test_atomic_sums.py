@@ -1,0 +1,126 @@
+"""Atomics that a reduction could replace, and tiles that go to shared memory by way of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.analyzer.made import Made, only, program
+from tests.analyzer.written import GEMM, kernel
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.rules.tile_program import atomic_sums, relays
+from tileprof.kernel_ir import Op, TileKernel
+from tileprof.profile.storage.ir_text import read
+
+SUMS = """\
+kernel @sums(%X: global<64, 512, float32>, %Bin: global<64, 512, int32>, %S: out global<64, float32>) {
+  %c64 = constant 64 : index
+  launch [%c64] {threads = [128]} body(%b: index) {
+    %c0 = constant 0 : index
+    %c1 = constant 1 : index
+    %c512 = constant 512 : index
+    %z = constant 0.0 : float32
+    %met = alloc shared {shape = [512]} : shared<512, float32>
+    fill %met, %z
+    parallel [%c1, %c512] body(%i: index, %j: index) {
+      %x = load %X, [%b, %j] : float32
+      BODY
+    }
+  }
+}
+"""  # noqa: E501
+ALL = "%0 = atomic add %x, %met, [%i] : float32"
+COUNT = """%k = load %Bin, [%b, %j] : int32
+      %at = cast %k : index
+      %0 = atomic add %x, %met, [%at] : float32"""
+ONE = """%first = eq %j, %c0 : bool
+      if %first then {
+        %0 = atomic add %x, %met, [%i] : float32
+      } otherwise {
+      }"""
+AWAY = "%between = alloc shared {shape = [128, 64]} : shared<128, 64, float16>"
+
+
+@pytest.fixture
+def lined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each op of a kernel's text a line: 7 to atomics, 8 to copies in order, 3 to others."""
+
+    def tiles(case: KernelCase) -> TileKernel:
+        held = read(case.ir)
+        ops = tuple(_at_lines(each) for each in held.body.ops)
+        return replace(held, body=replace(held.body, ops=ops))
+
+    monkeypatch.setattr(KernelCase, "tiles", property(tiles))
+
+
+def _at_lines(op: Op) -> Op:
+    blocks = tuple(replace(each, ops=tuple(map(_at_lines, each.ops))) for each in op.blocks)
+    second = op.name == "copy" and op.source == "%between"
+    line = 7 if op.name == "atomic" else 8 if second else 3
+    return replace(op, line=line, blocks=blocks)
+
+
+def titles(text: str) -> list[str]:
+    """Return what both rules say of a kernel of which nothing was measured."""
+    (case,) = Program(program(Made(ir=text))).kernels
+    return [each.title for each in (*atomic_sums.find(case), *relays.by_way_of(case))]
+
+
+@pytest.mark.parametrize(
+    ("body", "meet"), [(ALL, "512 elements"), (COUNT, ""), (ONE, ""), (ALL.replace("%i", "%j"), "")]
+)
+def test_atomics_that_meet_at_one_element(body: str, meet: str) -> None:
+    """A histogram's places come from data, and a condition may choose a single thread."""
+    said = titles(SUMS.replace("BODY", body))
+    assert [each[: len(meet)] for each in said] == ([meet] if meet else [])
+
+
+@pytest.mark.usefixtures("lined")
+@pytest.mark.parametrize(("samples", "severity"), [(9000, "suggestion"), (50, "ignore")])
+def test_cost_of_atomics_is_that_of_their_line(samples: int, severity: str) -> None:
+    """Nine tenths of the samples at the atomics make the kernel about ten times as long."""
+    spin = ("ATOMS.CAST.SPIN R0, [R1], R2, R3", {"short_scoreboard": samples}, 1, 7)
+    other = ("FADD R0, R0, R1", {"selected": 10_000 - samples}, 0, 3)
+    made = Made(ir=SUMS.replace("BODY", ALL), code=(spin, other))
+    finding = only(program(made), "atomic-traffic")
+    assert finding.severity == severity
+    if finding.kernel_gain is not None:
+        assert finding.kernel_gain.low < 5 < finding.kernel_gain.mid < 10
+
+
+def passed_on(buffer: str = AWAY, first: str = "copy %A_tile, %between", more: str = "") -> str:
+    """Return a product whose tile of A comes by way of `between`."""
+    text = kernel(more, GEMM).replace("copy %A_tile, %a", f"{first}\n      copy %between, %a")
+    return text.replace("    %x = alloc", f"    {buffer}\n    %x = alloc", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (passed_on(), 1),
+        (passed_on(AWAY.replace("shared", "fragment")), 1),
+        (passed_on(AWAY.replace("float16", "float32")), 0),  # converts
+        (passed_on(more="copy %between, %x"), 0),  # used otherwise
+        (kernel("copy %a, %x", GEMM), 0),  # on to registers: how they get it asynchronously
+    ],
+)
+def test_tiles_by_way_of_another_buffer(text: str, count: int) -> None:
+    """Only where the buffer does nothing but pass on a tile of the same elements."""
+    assert len(titles(text)) == count
+
+
+@pytest.mark.usefixtures("lined")
+def test_cost_of_a_second_copy_leaves_out_waits_for_products() -> None:
+    """Of a loop's samples those of the copy go, and of the barrier behind it up to the product."""
+    code = (
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"gmma": 2000}, 1, 8),
+        ("STS.128 [R1], R4", {"short_scoreboard": 2000}, 1, 8),
+        ("UMOV UR4, 0x400", {"barrier": 1000}, 1, 3),
+        ("HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", {"wait": 3000}, 1, 3),
+        ("FADD R0, R0, R1", {"barrier": 1000}, 1, 3),
+        ("BRA 0x0", {"selected": 1000}, 1, 3),
+    )
+    finding = only(program(Made(ir=passed_on(), code=code)), "missed-async-copy")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / 0.7, rel=0.01)
