@@ -179,7 +179,8 @@ def test_rows_by_their_numbers_come_as_often_as_they_are_asked_for() -> None:
 
 
 def test_results_of_products_are_stored_as_lanes_hold_them() -> None:
-    """Half a sector each, or a quarter of bytes, which `epilogue-drain` tells of; more than that is another matter."""
+    """Half a sector each, or a quarter of bytes, which `epilogue-drain` tells of; more than that is
+    another matter."""
     product = ("HGMMA.64x128x16.F32 R24, gdesc[UR4]", {"selected": 1000}, 1, 4)
     store = ("STG.E desc[UR6][R4.64], R2", {"lg_throttle": 3000, "selected": 1000}, 0, 5)
     for width, sectors, severities in ((4, 8, []), (4, 16, ["suggestion"]), (2, 8, [])):

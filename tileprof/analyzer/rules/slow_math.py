@@ -17,8 +17,8 @@ samples tell: with a part of all other waits, gains of 19 defects were 1.18 time
 logarithms, the median; `benchmarks/results/plant-*.json`).
 
 Of functions whose approximate form the tile language does not have, nobody can write that form in a
-tile kernel: there they are a symptom, without a gain. (A square root as `x * rsqrt(x)`, both of them
-with all digits, took 1.15 times as long on an H200.)
+tile kernel: there they are a symptom, without a gain. (A square root as `x * rsqrt(x)`, both of
+them with all digits, took 1.15 times as long on an H200.)
 
 Where tensor cores and special functions in turn fill all of the time, other arithmetic runs beside
 them, and what is slow of it costs nothing. Exponentials that keep their unit busy are work, not a

@@ -1,9 +1,8 @@
 """What a kernel takes of a tensor by numbers that it loads, as rows of a table by an index.
 
 In: a kernel.  Out: whether it does; bytes that it asks for so; accesses whose place in the row is
-made of loaded values. The bytes of its
-tensors do not say then what it moves: it leaves out rows that no number names, and takes others
-once more, or has them in a cache.
+made of loaded values. The bytes of its tensors do not say then what it moves: it leaves out rows
+that no number names, and takes others once more, or has them in a cache.
 
     %3 = load %Items, [%2, %item] : int32
     %7 = load %Table, [%3, %6] : bfloat16             by a number that was loaded

@@ -47,5 +47,5 @@ def _sides(op: Op, dimension: Dimension) -> Iterator[tuple[str, int]]:
 
 
 def _has_all(kernel: TileKernel, tile: Op, dim: int) -> bool:
-    extents, sizes = kernel.extents.get(tile.source), tile.numbers("sizes")
-    return bool(extents) and len(sizes) >= -dim and sizes[dim] == extents[dim]
+    extents, sizes = kernel.extents.get(tile.source, ()), tile.numbers("sizes")
+    return min(len(sizes), len(extents)) >= -dim and sizes[dim] == extents[dim]

@@ -4,14 +4,15 @@ Static: none. Dynamic: bytes of a launch by its blocks, its waves of blocks, and
 the time that moving the bytes takes. A multiprocessor holds 32 blocks at most, so few bytes are
 under way at once, and each block waits for its first load alone. A block that loads once, stores
 and ends takes `SMALL_BLOCK_LIFE` even so, and those that run at once are done with a wave after
-that (Little's law): where all waves together take less than the bytes do, the size of blocks is
-not what holds the kernel up, however few bytes each has. (Of two kernels on an H200 with 1.5 and 3
-KB a block, 16 blocks a multiprocessor, the first took 248 waves of 1.28 µs, and 0.58 of the time
-with larger blocks; the second, which waits for atomics, took no less.) With more work a block such
-a kernel likely reaches most of the memory's rate; half of the difference goes at least, and all of
+that (Little's law): where all waves together take less than the bytes do, the size of blocks is not
+what holds the kernel up, however few bytes each has. (Of two kernels on an H200 with 1.5 and 3 KB a
+block, 16 blocks a multiprocessor, the first took 248 waves of 1.28 µs, and 0.58 of the time with
+larger blocks; the second, which waits for atomics, took no less.) With more work a block such a
+kernel likely reaches most of the memory's rate; half of the difference goes at least, and all of
 what is above the floor at most. Blocks that mostly wait for fences are long for these, however
 little they move; so are those that live more than twice as long for what they compute: a larger
-block computes as much for each element, and while one begins or ends the others go on. Kernels of an operation are a library's, whose blocks stay.
+block computes as much for each element, and while one begins or ends the others go on. Kernels of
+an operation are a library's, whose blocks stay.
 """
 
 from __future__ import annotations
