@@ -173,6 +173,22 @@ def test_copies_before_products_take_all_but_the_products() -> None:
     assert only(made, RULE).place.location is not None
 
 
+def test_rows_that_a_loop_of_their_own_copies_for_products() -> None:
+    """The loop around multiplies, so all of the copy goes, not what its own loop could hide."""
+    told = remark("copy A → A_s", 5, LoadsAndStores(), AGAINST)
+    code = [
+        ("FFMA R8, R9, R10, R8", ONE, 1, 7),
+        ("LDG.E.128 R4, desc[UR4][R2.64]", {**ONE, "lg_throttle": 400}, 2, 5),
+        ("STS.128 [R0], R4", {**ONE, "long_scoreboard": 30_000}, 2, 5),
+        ("@P1 BRA 0x10", ONE, 2, 5),
+        ("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, gsb0", {**ONE, "gmma": 20_000}, 1, 6),
+        ("@P0 BRA 0x0", ONE, 1, 4),
+    ]
+    waits = [(2, "long_scoreboard", 1)]
+    made = program(Made(remarks=[told], code=code, blames=waits))
+    assert saving(made)[1] == pytest.approx(30_700 / 51_000, abs=0.001)
+
+
 def test_copies_keep_warp_groups_in_step() -> None:
     """Two groups: of the 12,900 samples that wait for the product before, 6,000 of them while
     nobody issues, the loop's other work covers 600 at most, likely half."""

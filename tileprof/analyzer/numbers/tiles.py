@@ -30,3 +30,5 @@ hand: tiles with a rim read theirs 1.1 to 1.7 times."""
 LAUNCH_PAIRS_BOXES = 32
 """Writes of one launch that are put together to see whether they leave something out; further ones
 are not looked at, so that a launch of more may be said to leave something out."""
+RELAYS_LEAST_BITS = 32
+"""Bits of the smallest asynchronous copy of a thread (PTX, `cp.async`)."""

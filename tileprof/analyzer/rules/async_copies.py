@@ -35,7 +35,7 @@ from tileprof.analyzer.kernel.in_step import covered, in_step
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
+from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of, loops_with
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.relays import by_way_of
 from tileprof.analyzer.tiles.rings import rings_of
@@ -198,12 +198,20 @@ def _waits(code: KernelCode, loads: list[int], at: tuple[int, ...] | None = None
     loop = loop_around(code, first.index) if first else None
     if loop is None:
         return None
+    loop = _of_products(code, loop)
     waiting = code.waiting_for(looped, _LONG)
     if at is not None:
         waiting = np.where(code.rows(at), waiting, 0)
     waited = code.n(loop, _LONG)
     idle = code.n(loop, _LONG, idle=True) / waited if waited else 0.0
     return _Waits(tuple(looped), loop, waiting * idle)
+
+
+def _of_products(code: KernelCode, loop: range) -> range:
+    """Return the loop of products around a loop that copies a tile for it, row by row; itself where
+    it multiplies, or none around it does."""
+    around = (each for each in loops_of(code) if each[0] <= loop[0] and loop[-1] <= each[-1])
+    return next((each for each in around if has_products(code, each)), loop)
 
 
 def _draft(

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tileprof.analyzer.numbers.tiles import RELAYS_LEAST_BITS
 from tileprof.analyzer.tiles.effects import effects_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
 __all__ = ["Relay", "RoundTrip", "relays", "round_trips"]
-
-_LEAST_BITS = 32
-"""Bits of the smallest asynchronous copy of a thread (PTX, `cp.async`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +91,8 @@ def _relays(kernel: TileKernel, ops: Sequence[Op]) -> Iterator[Relay]:
         if [held[0].space, held[2].space] != ["global", "shared"]:
             continue
         row = (held[1].extents or (0,))[-1] * held[1].bits
-        fits = held[1].space == "shared" or (held[1].space == "fragment" and row >= _LEAST_BITS)
+        fits = held[1].space == "shared" or (
+            held[1].space == "fragment" and row >= RELAYS_LEAST_BITS
+        )
         if fits and len({each.dtype for each in held}) == 1:
             yield Relay(source, buffer, target, there, users[1])
