@@ -30,7 +30,6 @@ from tileprof.files import replace_bytes
 
 RESULTS = Path(__file__).parent / "results"
 OUTPUT = RESULTS / "programs-tried.json"
-MEASURED = ("programs-1of3", "programs-2of3", "programs-held-out", "programs-held-out-2")
 ROOT = Path(__file__).parents[1]
 CHANGES = {
     "compile": "compile",
@@ -53,10 +52,16 @@ LIMIT_S = 420.0
 
 
 def true_gains(files: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """Return by program the gains of changes that `try` can make and whose results were right."""
+    """Return by program the gains of changes that `try` can make and whose results were right.
+
+    A program that several files measured has the gains of the latest one.
+    """
     found: dict[str, dict[str, float]] = {}
-    for path in files:
-        for row in json.loads(path.read_text())["rows"]:
+    records = [json.loads(path.read_text()) for path in files]
+    for record in sorted(records, key=lambda each: str(each["circumstances"]["date"])):
+        for row in record["rows"]:
+            if "error" in row:
+                continue
             found[row["program"]] = {
                 name: each["gain"]
                 for name, each in row["changes"].items()
@@ -150,7 +155,7 @@ def main() -> int:
     names = {name for name in args.programs.split(",") if name}
     if unknown := names - {each.name for each in PROGRAMS}:
         parser.error(f"no program {', '.join(sorted(unknown))}")
-    true = true_gains(RESULTS / f"{name}.json" for name in MEASURED)
+    true = true_gains(each for each in RESULTS.glob("programs-*.json") if each != OUTPUT)
     record: dict[str, Any] = {"circumstances": circumstances(args.device), "rows": []}
     if args.add and args.output.exists():
         record["rows"] = json.loads(args.output.read_text())["rows"]
