@@ -53,9 +53,9 @@ _LATE = (
     ' mode="reduce-overhead", torch.cuda.graph).'
 )
 _LATE_IN_JAX = (
-    "The host is the limit: put more of the step under one jax.jit, so that one program is"
-    " dispatched instead of many, run several steps in one program (jax.lax.scan), or take larger"
-    " batches."
+    "The host is the limit: launch fewer and larger programs. Put more of the step under one"
+    " jax.jit, so that one program is dispatched instead of many, run several steps in one program"
+    " (jax.lax.scan), or take larger batches."
 )
 _DATA = (
     "The next batch is not ready in time: use more workers (num_workers), pin_memory and"
