@@ -33,6 +33,7 @@ OUTPUT = RESULTS / "programs-tried.json"
 ROOT = Path(__file__).parents[1]
 CHANGES = {
     "compile": "compile",
+    "compile-models": "compile",
     "tf32": "tf32",
     "autocast": "bf16",
     "optimizer": "fused-optimizer",
@@ -48,6 +49,8 @@ HAD = 0.8
 """Share of the true gain (S - 1) from which on it counts as had."""
 EACH_S = 60.0
 """`try` begins no further pair for a change after this time."""
+BUDGET_S = 60.0
+"""`try` begins no further change of a program after this time, so that others have theirs."""
 LIMIT_S = 420.0
 
 
@@ -74,7 +77,7 @@ def tried(program: Program, device: str, tiny: bool, folder: Path) -> dict[str, 
     """Run `tileprof try` on a program, and return its trials and how long all took."""
     ledger = folder / f"{program.name}.jsonl"
     command = [sys.executable, "-m", "tileprof", "try", "--ledger", str(ledger), "--seconds",
-               str(EACH_S), str(program.script)]  # fmt: skip
+               str(EACH_S), "--budget", str(BUDGET_S), str(program.script)]  # fmt: skip
     environment = {**os.environ, "PROGRAM_DEVICE": device}
     if tiny:
         environment["PROGRAM_TINY"] = "1"

@@ -44,6 +44,19 @@ def test_the_host_is_the_limit() -> None:
     assert recording.endswith("the gaps before late launches likely take 33 % less time")
 
 
+@pytest.mark.parametrize(
+    ("idle", "codes"),
+    [(0, ["compile"]), (10, ["compile", "optimizer"]), (40, ["optimizer", "compile"])],
+)
+def test_optimizer_is_fused_as_far_as_gaps_are_its_own(idle: float, codes: list[str]) -> None:
+    """The forward pass has 30 ms of gaps: the optimizer's part decides what is tried first."""
+    step = late()
+    update = step.op(step.scope(step.top, "Optimizer.step#AdamW.step"), "aten::_foreach_add_")
+    step.launch(update, "update", MS, 500, gaps={LATE: idle * MS})
+    found = only(step.profile(), "launch-bound")
+    assert [each.code for each in found.fixes] == codes
+
+
 def test_more_work_per_launch_is_all_that_a_small_device_time_gains() -> None:
     """The device works for 2 of 100 ms: its host's time serves five steps likely, ten at most."""
     gain = only(late(idle=98, worked=2).profile(), "launch-bound").program_gain

@@ -41,10 +41,12 @@ from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     LAUNCH_BOUND_MORE,
     LAUNCH_BOUND_MOST,
+    LAUNCH_BOUND_OPTIMIZER,
     LAUNCH_BOUND_SURE,
     LAUNCH_BOUND_WORKERS,
 )
 from tileprof.analyzer.shortfalls import Shortfall, Shortfalls
+from tileprof.profile import optimizers_work
 
 _EMPTY: tuple[Shortfall, ...] = ("few-blocks", "short-launch")
 _LATE = (
@@ -112,7 +114,7 @@ def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE_IN_JAX if in_jax else _LATE, "", saving,
-        gaps=nodes_of(gaps), fixes=() if in_jax else _fixes(tree, where),
+        gaps=nodes_of(gaps), fixes=() if in_jax else _fixes(tree, gaps, where),
     )  # fmt: skip
 
 
@@ -147,8 +149,16 @@ class _Work:
         )
 
 
-def _fixes(tree: Contexts, where: int) -> tuple[Fix, ...]:
-    return (*compiled_at(tree.line(where)), OptimizerForm())
+def _fixes(tree: Contexts, gaps: Mask, where: int) -> tuple[Fix, ...]:
+    """Return what likely closes most of these gaps first; a fused optimizer closes only its own."""
+    compiled = compiled_at(tree.line(where))
+    of_optimizer = float(tree.gaps[gaps & optimizers_work(tree.profile)].sum())
+    share = of_optimizer / float(tree.gaps[gaps].sum())
+    if share < LAUNCH_BOUND_OPTIMIZER[0]:
+        return compiled
+    if share < LAUNCH_BOUND_OPTIMIZER[1]:
+        return (*compiled, OptimizerForm())
+    return (OptimizerForm(), *compiled)
 
 
 def _around(tree: Contexts, gaps: Mask) -> int | None:
