@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.fixes import (
@@ -138,7 +138,7 @@ class Trials:
         self.has_steps = False
         """Whether steps are timed; else whole runs."""
 
-    def __enter__(self) -> Trials:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *ending: object) -> None:
