@@ -36,7 +36,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import PINNED_MEMORY, Fix, LoaderWorkers, OptimizerForm, compiled_at
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers.shared import COOL, MOST_OF_A_KIND
+from tileprof.analyzer.numbers.shared import COOL, LONGEST_SAVING, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import (
     LAUNCH_BOUND_MORE,
@@ -252,10 +252,12 @@ def _data(tree: Contexts, seen: Mask, copied: Mask, loading: float) -> Iterator[
     line = tree.line(most)
     where = line.short if line else tree.told(most)
     likely = 1 - max(1 - share, share / workers)
+    # Launches of other work take less time without a recording, so that waiting is more of it.
+    longest = min(share * tree.steps.time / tree.unrecorded_time, LONGEST_SAVING)
     yield Draft(
         "suggestion", f"GPU idle: no data from the data loader at {where}",
         tree.place(most), tuple(evidence), _DATA, "",
-        Saving(min(low * share, likely), likely, max(share, likely)), gaps=nodes_of(gaps),
+        Saving(min(low * share, likely), likely, max(longest, likely)), gaps=nodes_of(gaps),
         fixes=(LoaderWorkers(), PINNED_MEMORY),
     )  # fmt: skip
 
