@@ -132,7 +132,7 @@ class Trials:
         self._at_once = 1
         """Pairs of processes that are started together."""
         self._noise: Accuracy | None = None
-        """Kind of noise that a process which starts beside the next pair is to show; None for none."""
+        """Kind of noise that a process beside the next pair is to show; None for none."""
         self.doubts = known_before(read_gpu(), load_average(), os.cpu_count() or 1)
         """Reasons to doubt all times, known before anything ran."""
         self.has_steps = False

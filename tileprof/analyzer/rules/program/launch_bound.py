@@ -32,13 +32,14 @@ from tileprof.analyzer.contexts import (
     Mask,
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.estimates import Saving, gain_of
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import PINNED_MEMORY, Fix, LoaderWorkers, OptimizerForm, compiled_at
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COOL, LONGEST_SAVING, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import (
+    LAUNCH_BOUND_COMPILED,
     LAUNCH_BOUND_MORE,
     LAUNCH_BOUND_MOST,
     LAUNCH_BOUND_OPTIMIZER,
@@ -63,6 +64,10 @@ _DATA = (
     "The next batch is not ready in time: use more workers (num_workers), pin_memory and"
     " prefetch_factor of the DataLoader, or less work for each element."
 )
+_COMPILED = (
+    "torch.compile alone brought {:g} to {:g} times in 12 of 13 measured programs of this kind:"
+    " expect more of larger batches or a CUDA graph"
+).format(*LAUNCH_BOUND_COMPILED)
 _HOST = "Do this host work before the step, in another thread, or on the device."
 
 
@@ -111,6 +116,8 @@ def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
         gaps = gaps | (tree.idle(FOR_HOST) & ~tree.compiling)
     saving = Saving(min(LAUNCH_BOUND_SURE * closed, likely), likely, max(most, likely))
     in_jax = float(tree.gaps[gaps & tree.jax].sum()) > late / 2
+    if not in_jax and gain_of(saving).mid > LAUNCH_BOUND_COMPILED[1]:
+        evidence.append(Evidence("activities", _COMPILED))
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE_IN_JAX if in_jax else _LATE, "", saving,
