@@ -47,8 +47,9 @@ Terms in the tables:
 """
 AGAIN = """## Measured again
 
-Development programs with a later analyzer. Rules have been changed on these programs since their
-first run, so these figures say what is left to do, not how good the advice is on a new program.
+Development programs with later analyzers, one section for each. Rules have been changed on these
+programs since their first run, so these figures say what is left to do, not how good the advice is
+on a new program.
 """
 ROWS = (
     ("enough", "first suggestion brings 80 % of the best change", "70 %", "85 %"),
@@ -62,8 +63,9 @@ FOUR = ("compile", "fused-gelu", "padded-vocabulary", "fused-optimizer")
 
 
 def files() -> list[Path]:
-    """Files of results, in the order of their names."""
-    return sorted(RESULTS.glob("programs*.json"))
+    """Return the files of results, in the order of their names."""
+    found = (*RESULTS.glob("programs.json"), *RESULTS.glob("programs-*.json"))
+    return sorted(path for path in found if path.stem != "programs-tried")
 
 
 def write() -> None:
@@ -89,7 +91,7 @@ def page(records: Sequence[Record]) -> Iterator[str]:
         if why := record.get("historical"):
             yield f"  The analyzer has changed since: {why}"
         if record in later:
-            yield "  Measured again, as development programs: see the last section."
+            yield "  Measured again, as development programs: see the last sections."
         for name, reason in record["skipped"].items():
             yield f"- {name}: not measured, {reason}."
     yield ""
@@ -99,11 +101,22 @@ def page(records: Sequence[Record]) -> Iterator[str]:
     yield from _programs(rows)
     yield from _gpt2(rows)
     yield from _changes(rows)
-    again = [row for record in later for row in record["rows"]]
-    if again:
+    if later:
         yield AGAIN
-        yield from _scores(again)
-        yield from _programs(again)
+        yield from _again(later)
+
+
+def _again(records: Sequence[Record]) -> Iterator[str]:
+    """Yield a section for each analyzer, in the order of their first runs."""
+    runs: dict[str, list[Record]] = {}
+    for record in sorted(records, key=lambda each: str(each["circumstances"]["date"])):
+        runs.setdefault(record["frozen"]["analyzer"], []).append(record)
+    for analyzer, parts in runs.items():
+        rows = [row for record in parts for row in record["rows"]]
+        yield f"### {parts[0]['circumstances']['date']} UTC, analyzer `{analyzer[:12]}`"
+        yield ""
+        yield from _scores(rows)
+        yield from _programs(rows)
 
 
 def _scores(rows: Sequence[Record]) -> Iterator[str]:

@@ -30,10 +30,10 @@ from tileprof.files import replace_bytes
 
 RESULTS = Path(__file__).parent / "results"
 OUTPUT = RESULTS / "programs-tried.json"
-MEASURED = ("programs-1of3", "programs-2of3", "programs-held-out", "programs-held-out-2")
 ROOT = Path(__file__).parents[1]
 CHANGES = {
     "compile": "compile",
+    "compile-models": "compile",
     "tf32": "tf32",
     "autocast": "bf16",
     "optimizer": "fused-optimizer",
@@ -49,14 +49,22 @@ HAD = 0.8
 """Share of the true gain (S - 1) from which on it counts as had."""
 EACH_S = 60.0
 """`try` begins no further pair for a change after this time."""
+BUDGET_S = 60.0
+"""`try` begins no further change of a program after this time, so that others have theirs."""
 LIMIT_S = 420.0
 
 
 def true_gains(files: Iterable[Path]) -> dict[str, dict[str, float]]:
-    """Return by program the gains of changes that `try` can make and whose results were right."""
+    """Return by program the gains of changes that `try` can make and whose results were right.
+
+    A program that several files measured has the gains of the latest one.
+    """
     found: dict[str, dict[str, float]] = {}
-    for path in files:
-        for row in json.loads(path.read_text())["rows"]:
+    records = [json.loads(path.read_text()) for path in files]
+    for record in sorted(records, key=lambda each: str(each["circumstances"]["date"])):
+        for row in record["rows"]:
+            if "error" in row:
+                continue
             found[row["program"]] = {
                 name: each["gain"]
                 for name, each in row["changes"].items()
@@ -69,7 +77,7 @@ def tried(program: Program, device: str, tiny: bool, folder: Path) -> dict[str, 
     """Run `tileprof try` on a program, and return its trials and how long all took."""
     ledger = folder / f"{program.name}.jsonl"
     command = [sys.executable, "-m", "tileprof", "try", "--ledger", str(ledger), "--seconds",
-               str(EACH_S), str(program.script)]  # fmt: skip
+               str(EACH_S), "--budget", str(BUDGET_S), str(program.script)]  # fmt: skip
     environment = {**os.environ, "PROGRAM_DEVICE": device}
     if tiny:
         environment["PROGRAM_TINY"] = "1"
@@ -150,7 +158,7 @@ def main() -> int:
     names = {name for name in args.programs.split(",") if name}
     if unknown := names - {each.name for each in PROGRAMS}:
         parser.error(f"no program {', '.join(sorted(unknown))}")
-    true = true_gains(RESULTS / f"{name}.json" for name in MEASURED)
+    true = true_gains(each for each in RESULTS.glob("programs-*.json") if each != OUTPUT)
     record: dict[str, Any] = {"circumstances": circumstances(args.device), "rows": []}
     if args.add and args.output.exists():
         record["rows"] = json.loads(args.output.read_text())["rows"]

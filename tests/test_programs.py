@@ -119,6 +119,23 @@ def test_processes_warm_up_only_where_there_is_room() -> None:
     assert not done.is_set()
 
 
+def test_one_program_that_takes_all_processors_warms_up_at_a_time() -> None:
+    """A second one that loads data waits; one that does not goes ahead."""
+    room, went = Room(10), threading.Event()
+
+    def load() -> None:
+        with room.host(loads=True):
+            went.set()
+
+    with room.host(loads=True):
+        second = threading.Thread(target=load)
+        second.start()
+        with room.host(loads=False):
+            assert not went.wait(0.05)
+    second.join()
+    assert went.is_set()
+
+
 def test_unknown_program_is_refused() -> None:
     """A name that is not in the catalog ends the run, rather than measuring nothing."""
     with pytest.raises(SystemExit, match="nosuch"):

@@ -50,6 +50,9 @@ class Program:
     tolerance: float = 0.25
     """Largest difference of a result, as a share of the result of the program as it is. Training
     in another precision, or with other random numbers, goes another way after hundreds of steps."""
+    loads: bool = False
+    """Whether a data set makes its elements on the host, with as many threads as there are
+    processors: of such programs one process warms up at a time."""
     scale: float = 1.0
     """The share is of this at least: losses go to zero where batches are learned by heart."""
 
@@ -195,6 +198,7 @@ PROGRAMS: tuple[Program, ...] = (
             "larger-batch",
             "no-item",
         ),
+        loads=True,
         busy_gb=8,
         idle_gb=1.2,
     ),
@@ -261,6 +265,7 @@ PROGRAMS: tuple[Program, ...] = (
             "no-item",
             "larger-batch",
         ),
+        loads=True,
         busy_gb=1.5,
         idle_gb=1.0,
     ),
@@ -303,6 +308,7 @@ PROGRAMS: tuple[Program, ...] = (
         "Hugging Face ViT with a loader, training",
         ("compile", "tf32", "bf16", "workers", "pinned", "fused-optimizer", "larger-batch"),
         needs=_HF,
+        loads=True,
         busy_gb=6,
         idle_gb=1.2,
     ),

@@ -68,11 +68,17 @@ def fits(group: Sequence[Program], memory: float) -> bool:
 
 
 class Room:
-    """Memory of the device that processes share while they warm up, in GB."""
+    """What processes share while they warm up: memory of the device, in GB, and the processors."""
 
     def __init__(self, memory: float) -> None:
         self._free = memory
+        self._host = threading.Lock()
         self._changed = threading.Condition()
+
+    def host(self, loads: bool) -> contextlib.AbstractContextManager[object]:
+        """Wait for the processors, where a process takes them all; eight such processes at once
+        take minutes for steps of a tenth of a second."""
+        return self._host if loads else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def taken(self, busy: float, idle: float) -> Iterator[None]:
@@ -98,7 +104,9 @@ def ready(member: Member, room: Room) -> Member:
     try:
         member.start()
         if member.options is None:
-            with room.taken(member.program.busy_gb, member.program.idle_gb):
+            program = member.program
+            # The processors first: whoever waits for them holds no memory that others wait for.
+            with room.host(program.loads), room.taken(program.busy_gb, program.idle_gb):
                 member.warm()
     except FailedError as failed:
         member.error = str(failed)

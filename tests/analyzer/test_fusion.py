@@ -47,11 +47,11 @@ def test_a_run_and_its_gain() -> None:
 
 
 def test_launches_that_go_take_their_gaps_along() -> None:
-    """Five of six gaps of 10 µs likely go, half of that time at least; a third of each is the
+    """Five of six gaps of 10 µs likely go, half of that time at least; a quarter of each is the
     recording's."""
     finding = only(activation(gap=10e3).profile(), "fusion")
-    whole, left = 6 * 60 + 2 * 50, 6 * 56.7 + 2 * 50
-    low, mid = (1 / (1 - lost / left) for lost in (0.5 * 250 + 16.75, 0.75 * 250 + 33.5))
+    whole, left = 6 * 60 + 2 * 50, 6 * 57.3 + 2 * 50
+    low, mid = (1 / (1 - lost / left) for lost in (0.5 * 250 + 18.25, 0.75 * 250 + 36.5))
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid) == pytest.approx((low, mid))

@@ -24,8 +24,8 @@ def late(idle: float = 30, waited: float = 0, worked: float = 70) -> Step:
 
 
 def test_the_host_is_the_limit() -> None:
-    """30 of 100 ms are gaps, none of them between kernels in time; recording makes 33 % of them, so
-    that likely 90.1 ms become 70, and 100 at most."""
+    """30 of 100 ms are gaps, none of them between kernels in time; recording makes 27 % of them, so
+    that likely 91.9 ms become 70, and 100 at most."""
     finding = only(late().profile(), "launch-bound")
     assert finding.severity == "suggestion"
     assert finding.title == "GPU idle: kernels below train_gpt.py:71 are launched too late"
@@ -33,7 +33,7 @@ def test_the_host_is_the_limit() -> None:
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx(
-        (1 / (1 - 20.1 / 90.1 / 2), 90.1 / 70, 100 / 70)
+        (1 / (1 - 21.9 / 91.9 / 2), 91.9 / 70, 100 / 70)
     )
     assert finding.evidence[3].text == (
         "devices work for 70.0 % of the time in steps, 0.0 % in launches that are short or do not"
@@ -41,14 +41,32 @@ def test_the_host_is_the_limit() -> None:
         " or by one launch of a graph"
     )
     recording = finding.evidence[2].text
-    assert recording.endswith("the gaps before late launches likely take 33 % less time")
+    assert recording.endswith("the gaps before late launches likely take 27 % less time")
+
+
+@pytest.mark.parametrize(
+    ("idle", "codes"),
+    [(0, ["compile"]), (10, ["compile", "optimizer"]), (40, ["optimizer", "compile"])],
+)
+def test_optimizer_is_fused_as_far_as_gaps_are_its_own(idle: float, codes: list[str]) -> None:
+    """The forward pass has 30 ms of gaps: the optimizer's part decides what is tried first."""
+    step = late()
+    update = step.op(step.scope(step.top, "Optimizer.step#AdamW.step"), "aten::_foreach_add_")
+    step.launch(update, "update", MS, 500, gaps={LATE: idle * MS})
+    found = only(step.profile(), "launch-bound")
+    assert [each.code for each in found.fixes] == codes
 
 
 def test_more_work_per_launch_is_all_that_a_small_device_time_gains() -> None:
     """The device works for 2 of 100 ms: its host's time serves five steps likely, ten at most."""
-    gain = only(late(idle=98, worked=2).profile(), "launch-bound").program_gain
+    finding = only(late(idle=98, worked=2).profile(), "launch-bound")
+    gain = finding.program_gain
     assert gain is not None
     assert (gain.mid, gain.high) == pytest.approx((5, 10))
+    # That is more than a compiler brings; of a small gain nothing of the kind is said.
+    assert "torch.compile alone brought 0.7 to 1.5 times" in finding.evidence[-1].text
+    small = only(late().profile(), "launch-bound")
+    assert not any("torch.compile" in each.text for each in small.evidence)
 
 
 def test_time_of_launches_that_are_too_small_serves_several_steps() -> None:
@@ -59,7 +77,7 @@ def test_time_of_launches_that_are_too_small_serves_several_steps() -> None:
     step.launch(small, "fill_kernel", 20 * MS, 400_000)
     gain = only(step.profile(), "launch-bound").program_gain
     assert gain is not None
-    assert (gain.mid, gain.high) == pytest.approx((90.1 / (50 + 20 / 5), 100 / (50 + 20 / 10)))
+    assert (gain.mid, gain.high) == pytest.approx((91.9 / (50 + 20 / 5), 100 / (50 + 20 / 10)))
 
 
 def test_steps_that_were_not_recorded_say_what_recording_adds() -> None:
@@ -121,7 +139,7 @@ def test_launches_in_time_leave_the_measured_gap() -> None:
     gains.append(only(step.profile(), "launch-bound").program_gain)
     for gain in gains:
         assert gain is not None
-        assert gain.mid == pytest.approx(90.43 / 70.2, rel=1e-4)
+        assert gain.mid == pytest.approx(92.17 / 70.2, rel=1e-4)
         assert gain.high == pytest.approx(100 / 70.1, rel=1e-4)
 
 

@@ -64,10 +64,10 @@ def test_no_launch_is_shorter_than_one_that_does_nothing() -> None:
 
 
 def test_no_step_is_shorter_than_the_host_s_work() -> None:
-    """The host waits for 10 of 100 ms: without a recording it works for 0.67 × 90."""
+    """The host waits for 10 of 100 ms: without a recording it works for 0.73 × 90."""
     finding = only(padded(waited=10), "padding")
     assert finding.program_gain is not None
-    assert finding.program_gain.mid == pytest.approx(1 / (1 - (1 - 0.67 * 0.9)))
+    assert finding.program_gain.mid == pytest.approx(1 / (1 - (1 - 0.73 * 0.9)))
     assert any("no step becomes shorter" in each.text for each in finding.evidence)
 
 

@@ -47,7 +47,7 @@ def test_padding_brings_what_is_above_the_roof_where_the_device_is_waited_for() 
     finding = only(step.profile({"tensor_bfloat16": 800e12, "hbm_read": 4.7e12}), "alignment")
     gain, above = finding.program_gain, 0.25 * (1 - 0.1 / 0.7)
     assert gain is not None
-    host, left = 0.67 * 1.125, 0.125 - above / 4
+    host, left = 0.73 * 1.125, 0.125 - above / 4
     counts = 0.5 + 0.5 * left**2 / (left**2 + host**2)
     unrecorded = 1 + host - 0.125
     assert (gain.low, gain.mid) == pytest.approx((1, 1 / (1 - above * counts / unrecorded)))
@@ -112,7 +112,7 @@ def test_attention_of_a_host_that_is_late() -> None:
     gain = finding.program_gain
     assert gain is not None
     late = 5 * 0.8 + 4 * (1 - 2 / 5)
-    unrecorded = 0.67
+    unrecorded = 0.73
     whole = 20 + 9 / 20 + unrecorded * 29
     assert gain.mid == pytest.approx(1 / (1 - unrecorded * late / whole), rel=0.02)
     assert any("launches that would disappear" in each.text for each in finding.evidence)

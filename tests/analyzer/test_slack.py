@@ -26,18 +26,18 @@ def products(slack: float, late: float = 20) -> Profile:
 
 
 def test_of_slack_a_part_is_gained() -> None:
-    """Without slack 32 ms go of 93.4, the time without a recording. Of 20 ms of slack 12 are left
-    on average, where the host takes 0.67 × (20 + 20) ms."""
+    """Without slack 32 ms go of 94.6, the time without a recording. Of 20 ms of slack 12 are left
+    on average, where the host takes 0.73 × (20 + 20) ms."""
     whole, half = (only(products(slack), "precision") for slack in (0, 20))
     assert whole.program_gain is not None
     assert half.program_gain is not None
-    counts = 12**2 / (12**2 + 26.8**2)
+    counts = 12**2 / (12**2 + 29.2**2)
     goes = 32 * (0.5 + 0.5 * counts)
-    assert whole.program_gain.mid == pytest.approx(1 / (1 - 32 / 93.4))
-    assert half.program_gain.mid == pytest.approx(1 / (1 - goes / 86.8))
+    assert whole.program_gain.mid == pytest.approx(1 / (1 - 32 / 94.6))
+    assert half.program_gain.mid == pytest.approx(1 / (1 - goes / 89.2))
     assert half.program_gain.low < whole.program_gain.low
     assert half.program_gain.high >= whole.program_gain.high
-    assert half.evidence[-1].text.startswith("of their time, 42 % passes before a late launch")
+    assert half.evidence[-1].text.startswith("of their time, 43 % passes before a late launch")
 
 
 def test_work_that_a_slow_host_hides_is_left_as_it_is() -> None:
@@ -56,9 +56,9 @@ def test_work_that_a_slow_host_hides_is_left_as_it_is() -> None:
 
 
 def test_a_host_as_fast_as_the_device_is_not_the_limit() -> None:
-    """20 ms of gaps and 40 of slack: without a recording the host takes 40.2 there."""
+    """10 ms of gaps and 40 of slack: without a recording the host takes 36.5 there."""
     assert found(products(0), "launch-bound")
-    assert not found(products(40), "launch-bound")
+    assert not found(products(40, late=10), "launch-bound")
 
 
 def test_a_kernel_that_is_slack_gains_for_itself() -> None:

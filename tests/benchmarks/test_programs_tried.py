@@ -53,9 +53,27 @@ def test_truth_is_of_right_results_that_try_can_make(tmp_path: Path) -> None:
         "larger-batch": {"gain": 3.0, "right": True},
         "workers": {"error": "ended"},
     }
-    path = tmp_path / "programs.json"
-    path.write_text(json.dumps({"rows": [{"program": "some", "changes": changes}]}))
+    path = measured(tmp_path, "2026-11-27", {"program": "some", "changes": changes})
     assert true_gains([path]) == {"some": {"compile": 1.3}}
+
+
+def test_later_measurement_replaces_an_earlier_one_unless_it_failed(tmp_path: Path) -> None:
+    """A program's truth is of its latest run that timed it, in whatever order files come."""
+
+    def gains(gain: float) -> dict[str, Any]:
+        return {"program": "some", "changes": {"tf32": {"gain": gain, "right": True}}}
+
+    first = measured(tmp_path, "2026-11-27", gains(1.5))
+    later = measured(tmp_path, "2026-11-29", gains(1.2))
+    failed = measured(tmp_path, "2026-11-30", {**gains(9.0), "error": "ended"})
+    assert true_gains([failed, later, first]) == {"some": {"tf32": 1.2}}
+
+
+def measured(folder: Path, date: str, row: dict[str, Any]) -> Path:
+    """Write a file of results of one program."""
+    path = folder / f"programs-{date}.json"
+    path.write_text(json.dumps({"circumstances": {"date": date}, "rows": [row]}))
+    return path
 
 
 def test_codes_are_those_of_fixes() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.analyzer.reports import finding, report_with
-from tileprof.analyzer.fixes import CompiledFunction, OptimizerForm
+from tileprof.analyzer.fixes import COMPILED_MODELS, CompiledFunction, OptimizerForm
 from tileprof.cli.trying.candidates import chosen, of_report
 from tileprof.cli.trying.try_command import _recorded
 from tileprof.errors import UsageError
@@ -247,6 +247,16 @@ def test_findings_give_candidates(folder: Path) -> None:
     assert chosen([first, second], ["passes", "optimizer"]) == [first, second]
     with pytest.raises(UsageError, match="no executable finding is called `fuse`"):
         chosen([first, second], ["fuse"])
+
+
+def test_models_are_compiled_in_place_of_the_function_that_runs_the_steps(folder: Path) -> None:
+    """torch.compile of `main` would compile the loop around the steps."""
+    (folder / "a.py").write_text("def main():\n    model()\nmain()\n")
+    late = replace(
+        finding("suggestion", "late", gain=1.5), fixes=(CompiledFunction("a.py", "", 2),)
+    )
+    (found,) = of_report(report_with(late))
+    assert found.fixes == (COMPILED_MODELS,)
 
 
 def test_a_profile_says_what_it_was_recorded_of(cli: Any, write: Any) -> None:

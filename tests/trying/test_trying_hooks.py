@@ -12,6 +12,7 @@ import pytest
 
 from tileprof.analyzer.fixes import (
     CHANNELS_LAST,
+    COMPILED_MODELS,
     FIXES,
     GRADIENTS_TO_NONE,
     NO_CHECKPOINTS,
@@ -32,7 +33,12 @@ from tileprof.analyzer.fixes import (
 from tileprof.errors import Location
 from tileprof.trying.hooks import sources
 from tileprof.trying.hooks.making import Made, environment
-from tileprof.trying.hooks.sources import compiled, decorate_function, function_names
+from tileprof.trying.hooks.sources import (
+    compiled,
+    decorate_function,
+    function_names,
+    runs_steps,
+)
 
 
 def made(code: str) -> Fix:
@@ -150,6 +156,20 @@ def test_settings_and_calls(restored: Any) -> None:
     assert found.counts == [1, 1, 1]
 
 
+def test_models_are_compiled_when_they_are_called(
+    restored: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outermost module, once; none that another one calls, and none without parameters."""
+    torch, compiled = restored, list[Any]()
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compiled.append(self))
+    found = Made([COMPILED_MODELS])
+    model, loss = torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.nn.MSELoss()
+    for _ in range(2):
+        loss(model(torch.ones(1, 2)), torch.ones(1, 2))
+    assert compiled == [model]
+    assert found.counts == [1]
+
+
 def test_checkpoints_call_their_functions(restored: Any) -> None:
     """Once, and not again for the gradient; settings of the checkpoint do not reach them."""
     torch = restored
@@ -245,6 +265,20 @@ def test_functions_are_decorated_by_name_and_by_line() -> None:
     assert space["plain"].__code__ is not None
     assert space["Model"].still(3) == -3
     assert space["Model"]().forward(5) == -10
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "runs"),
+    [
+        ("def main():\n    pass\nif __name__ == '__main__':\n    main()\n", "main", True),
+        ("def f():\n    for x in y:\n        loss(x).backward()\n", "f", True),
+        ("def f(x):\n    loss(x).backward()\ndef main():\n    f(1)\nmain()\n", "f", False),
+        ("def f(x):\n    for each in x:\n        g(each)\n", "f", False),
+    ],
+)
+def test_functions_that_run_the_steps_are_known(source: str, name: str, runs: bool) -> None:
+    """What the file itself calls, or a loop that makes gradients; not one step, nor a part."""
+    assert runs_steps(source, name) is runs
 
 
 @pytest.mark.usefixtures("sources_restored")

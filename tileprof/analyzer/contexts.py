@@ -15,7 +15,11 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import duration, percent
 from tileprof.analyzer.nodes import Nodes
-from tileprof.analyzer.numbers.reports import CONTEXTS_ALL, CONTEXTS_RECORDING_PART
+from tileprof.analyzer.numbers.reports import (
+    CONTEXTS_ALL,
+    CONTEXTS_RECORDING_PART,
+    CONTEXTS_SAMPLING_PART,
+)
 from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.once import cached_property
@@ -186,6 +190,12 @@ class Contexts(Nodes):
         host = self.host_of_slack
         return 1 - part * (1 - device**2 / (device**2 + host**2) if host else 0.0)
 
+    def exposed_recorded(self, nodes: Sequence[int]) -> float:
+        """Part of the time of kernels and copies that is no slack in the recording, 0 to 1."""
+        held = list(nodes)
+        time, slack = (float(each[held].sum()) for each in (self.steps.work, self._slack))
+        return 1 - min(1.0, slack / time) if time else 1.0
+
     @cached_property
     def _slack(self) -> Column:
         """Own time on devices that is slack in the recording, in all of the program, ns."""
@@ -219,7 +229,8 @@ class Contexts(Nodes):
         """Part of the host's recorded time that recording adds, 0 to 1."""
         if (times := self._host_a_step) and times[0]:
             return max(0.0, 1 - times[1] / times[0])
-        return CONTEXTS_RECORDING_PART
+        sampled = bool(self.profile.tables.pc.recordings)
+        return CONTEXTS_SAMPLING_PART if sampled else CONTEXTS_RECORDING_PART
 
     @cached_property
     def unrecorded_time(self) -> float:

@@ -143,11 +143,15 @@ SPARSE_GRADIENTS = Setting(
     "sparse-gradients", "rounding", "sparse=True for torch.nn.Embedding and EmbeddingBag"
 )
 """Embeddings get gradients of the rows that were looked up, not of whole tables."""
+COMPILED_MODELS = Setting(
+    "compile-models", "rounding", "model.compile() for models that the program calls"
+)
+"""Modules with parameters whose calls are in no other module are compiled at their first call."""
 SETTINGS = {
     each.code: each
     for each in (
         CONVOLUTION_TRIALS, PINNED_MEMORY, CHANNELS_LAST, GRADIENTS_TO_NONE, NO_CHECKPOINTS,
-        SPARSE_GRADIENTS,
+        SPARSE_GRADIENTS, COMPILED_MODELS,
     )
 }  # fmt: skip
 """Settings by their codes."""

@@ -298,11 +298,16 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         return
     of_work = saving.mid - saving.gaps if draft.nodes else None
     saved = (of_work or 0.0) * tree.unrecorded_time
-    exposed = 1.0 if draft.launches_go else tree.exposed(draft.nodes, saved)
+    exposed = sure = 1.0
+    if not draft.launches_go:
+        exposed, sure = tree.exposed(draft.nodes, saved), tree.exposed_recorded(draft.nodes)
     if 1 - exposed >= REPORT_LEAST_SLACK:
         slack = Evidence("activities", f"of their time, {percent(1 - exposed, 0)} {_SLACK}")
         draft = replace(draft, evidence=(*draft.evidence, slack))
-    gain = capped(gain_of(_without_slack(saving, exposed)), draft.most)
+    seen = _without_slack(saving, exposed, sure)
+    if draft.nodes and not draft.launches_go:
+        seen = _beside_host(seen, tree)
+    gain = capped(gain_of(seen), draft.most)
     gain = of_program(gain, tree.program.share_of_devices)
     if gain.mid >= NOISE:
         found = _finding(rule, draft, None, gain, only_host)
@@ -313,13 +318,28 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
     )  # fmt: skip
 
 
-def _without_slack(saving: Saving, exposed: float) -> Saving:
+def _beside_host(saving: Saving, tree: Contexts) -> Saving:
+    """Return a saving of kernels that likely leaves a step no shorter than the host's work for it.
+
+    No gap goes by faster kernels, so those of the saving stay beside that.
+    """
+    left = tree.host_least / tree.unrecorded_time if tree.unrecorded_time else 0.0
+    mid = min(saving.mid, saving.gaps + max(0.0, 1 - left))
+    low = saving.low * mid / saving.mid if saving.mid else 0.0
+    return replace(saving, low=low, mid=mid)
+
+
+def _without_slack(saving: Saving, exposed: float, sure: float) -> Saving:
     """Return the saving with the `exposed` part of the kernels' time alone, and all of the gaps.
 
-    At most all of that time counts, for without a recording launches are less late.
+    At most all of that time counts, for without a recording launches are less late. At least the
+    mean of that part and of `sure` does, the part that the recording shows to be no slack: how much
+    faster the host is without it is an estimate.
     """
-    mid = saving.gaps + (saving.mid - saving.gaps) * exposed
-    low = saving.low * mid / saving.mid if saving.mid else 0.0
+    work = saving.mid - saving.gaps
+    mid = saving.gaps + work * exposed
+    least = saving.gaps + work * min(exposed, (exposed + sure) / 2)
+    low = saving.low * least / saving.mid if saving.mid else 0.0
     return replace(saving, low=low, mid=mid)
 
 

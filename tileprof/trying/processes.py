@@ -56,6 +56,8 @@ class Run:
     printed: int
     """Bytes of its output when its results were kept."""
     circumstances: Circumstances = field(default_factory=Circumstances)
+    device_share: float = 0.0
+    """Part of the device's memory that the process needs at most, 0 to 1; 0 without a GPU."""
 
     @property
     def results(self) -> Path:
@@ -135,7 +137,7 @@ class Process:
         counts = tuple(int(each) for each in over["counts"])
         return Run(
             self._folder, int(over["steps"]), int(over["ns"]), counts, int(over["printed"]),
-            Circumstances(str(over["device"]), str(over["torch"])),
+            Circumstances(str(over["device"]), str(over["torch"])), float(over["device_share"]),
         )  # fmt: skip
 
     def kill(self) -> None:

@@ -11,10 +11,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.fixes import (
@@ -48,6 +49,13 @@ _AHEAD = 3
 """Batches for each worker that may be ready while a process waits for its turn, with one more."""
 _RECORDED = 30
 """Steps that are recorded to find what could be changed."""
+_OF_DEVICE = 0.8
+"""Part of a device's free memory that processes which stand ready together may take."""
+_CORES = 4
+"""Processors for each pair of processes that start together: a program uses several meanwhile."""
+_HOPELESS = 0.95
+"""Speed-up of the first pair at and below which no other follows, if each of its rounds was slower:
+process to process, the real programs of benchmarks/programs differ by less than that."""
 Tell: TypeAlias = Callable[[str], None]
 
 
@@ -77,6 +85,8 @@ class Settings:
     """Gain from which a change is worth keeping, as a share."""
     seconds: float = 180.0
     """Time after which no further pair of a change is begun."""
+    budget: float | None = None
+    """Time after which no further change is begun, from the first process on, in s."""
     tolerance: float | None = None
     """Largest relative difference of values; None: as the change may move results."""
     uncompared: bool = False
@@ -119,12 +129,16 @@ class Trials:
         self._made = 0
         self._reference: Reference | None = None
         self._unstable: Comparison | None = None
+        self._at_once = 1
+        """Pairs of processes that are started together."""
+        self._noise: Accuracy | None = None
+        """Kind of noise that a process beside the next pair is to show; None for none."""
         self.doubts = known_before(read_gpu(), load_average(), os.cpu_count() or 1)
         """Reasons to doubt all times, known before anything ran."""
         self.has_steps = False
         """Whether steps are timed; else whole runs."""
 
-    def __enter__(self) -> Trials:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *ending: object) -> None:
@@ -141,7 +155,11 @@ class Trials:
             # A program whose steps are over when it is ready has none left to be timed.
             if self.has_steps:
                 self.has_steps = process.take(1, 0) is not None
-            self._reference = Reference(process.end())
+            run = process.end()
+        self._reference = Reference(run)
+        if run.device_share:
+            fitting = int(_OF_DEVICE / (2 * run.device_share))
+            self._at_once = max(1, min(fitting, (os.cpu_count() or 1) // _CORES))
         if not self.has_steps:
             with self._process(()) as again:
                 self._check_original(again.ended())
@@ -149,7 +167,13 @@ class Trials:
     def tried(self, candidates: Sequence[Candidate]) -> Iterator[Trial]:
         """Try each, and all that were kept together where they are several."""
         kept: list[Trial] = []
+        began, budget = time.monotonic(), self._settings.budget
         for each in candidates:
+            if budget is not None and time.monotonic() - began > budget:
+                self._tell(f"no time left for {each}")
+                continue
+            if _is_beaten(each, kept):
+                continue
             trial = self.try_one(each)
             if trial.verdict == "kept":
                 kept.append(trial)
@@ -170,19 +194,45 @@ class Trials:
         """Settings of trials."""
         return self._settings
 
-    def pair(self, fixes: tuple[Fix, ...], number: int) -> tuple[Pair, Run, Run]:
-        """Start a process of the original and one of the changed program, and time them."""
-        timing = self._settings.timing
+    def pairs(self, fixes: tuple[Fix, ...], numbers: range) -> Generator[tuple[Pair, Run, Run]]:
+        """Start processes of the original and of the changed program, and yield pair after pair.
+
+        Where a device and its host have room for several pairs, these start together: starting
+        takes most of the time. Each pair is timed alone, while the others wait.
+        """
+        if not self.has_steps:
+            for number in numbers:
+                yield pair_of_runs(self._both(fixes), self._settings.timing, turned=number % 2 == 1)
+            return
+        for first in range(numbers.start, numbers.stop, self._at_once):
+            together = range(first, min(first + self._at_once, numbers.stop))
+            yield from self._pairs_of_steps(fixes, together)
+
+    def _pairs_of_steps(
+        self, fixes: tuple[Fix, ...], numbers: range
+    ) -> Iterator[tuple[Pair, Run, Run]]:
+        timing, noise = self._settings.timing, self._noise
+        with ExitStack() as started:
+            disturbed = (
+                started.enter_context(self._process((), DISTURBED[noise])) if noise else None
+            )
+            held = [
+                [started.enter_context(Process(each, timing.limit_s)) for each in self._both(fixes)]
+                for _ in numbers
+            ]
+            # None is timed before all are ready.
+            if not all([process.ready() for pair in held for process in pair]):
+                raise ProgramError(f"`{self._program}` ended before its steps were timed")
+            if noise and disturbed is not None:
+                self._take_noise(disturbed, noise)
+            for number, (old, new) in zip(numbers, held, strict=True):
+                yield pair_of_steps(old, new, timing, _lead(fixes), turned=number % 2 == 1)
+
+    def _both(self, fixes: tuple[Fix, ...]) -> list[Orders]:
+        """Return orders of the original and of the changed program, in folders of their own."""
         self._made += 1
         folder = self._folder / f"{self._made}"
-        orders = [self._orders((), f"{folder}-original"), self._orders(fixes, f"{folder}-changed")]
-        if not self.has_steps:
-            return pair_of_runs(orders, timing, turned=number % 2 == 1)
-        with Process(orders[0], timing.limit_s) as old, Process(orders[1], timing.limit_s) as new:
-            # Both start at once; neither is timed before both are ready.
-            if not all([old.ready(), new.ready()]):
-                raise ProgramError(f"`{self._program}` ended before its steps were timed")
-            return pair_of_steps(old, new, timing, _lead(fixes), turned=number % 2 == 1)
+        return [self._orders((), f"{folder}-original"), self._orders(fixes, f"{folder}-changed")]
 
     def compared(self, old: Run, new: Run, tolerance: float, accuracy: Accuracy) -> Comparison:
         """Return how a run of the changed program compares, and take in that of the original."""
@@ -196,10 +246,18 @@ class Trials:
         assert reference is not None
         accuracy = accuracy_of(fixes, reference.low_precision)
         if DISTURBED[accuracy] and reference.trains and not reference.knows_noise(accuracy):
-            with self._process((), DISTURBED[accuracy]) as process:
-                process.ready()
-                reference.disturbed(process.end(), accuracy)
+            if self.has_steps:
+                self._noise = accuracy
+            else:
+                with self._process((), DISTURBED[accuracy]) as process:
+                    self._take_noise(process, accuracy)
         return accuracy
+
+    def _take_noise(self, process: Process, accuracy: Accuracy) -> None:
+        assert self._reference is not None
+        process.ready()
+        self._reference.disturbed(process.end(), accuracy)
+        self._noise = None
 
     @property
     def unstable(self) -> Comparison | None:
@@ -257,6 +315,19 @@ def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:
     return tuple(found.values())
 
 
+def _is_beaten(candidate: Candidate, kept: Sequence[Trial]) -> bool:
+    """Return whether a change that excludes this one has brought more than is expected of it."""
+    if candidate.predicted is None or len(candidate.fixes) != 1:
+        return False
+    alike = (
+        trial.measured.value
+        for trial in kept
+        if trial.measured
+        and [*map(_setting, trial.candidate.fixes)] == [_setting(candidate.fixes[0])]
+    )
+    return max(alike, default=0.0) >= candidate.predicted.mid
+
+
 def _setting(fix: Fix) -> str:
     """Return what a change sets: two changes that set the same exclude each other."""
     match fix:
@@ -296,25 +367,35 @@ class _Attempt:
     def _judged(self) -> tuple[Verdict, str]:
         settings = self._trials.settings
         self._trials.tell(f"trying {self._candidate}")
-        for number in range(LOOKS[-1]):
+        for numbers in map(range, (0, *LOOKS), LOOKS):
             try:
-                pair, old, new = self._trials.pair(self._candidate.fixes, number)
+                with closing(self._trials.pairs(self._candidate.fixes, numbers)) as pairs:
+                    for pair in pairs:
+                        if ended := self._taken(*pair):
+                            return ended
             except ProgramError as error:
                 return "failed", error.message
-            self._circumstances = new.circumstances
-            if not all(new.counts):
-                unused = [str(fix) for fix, n in zip(self._candidate.fixes, new.counts) if not n]
-                return "not-applied", f"the program has nothing that it changes: {unused[0]}"
-            if refused := self._refused(old, new):
-                return refused
-            if not pair.rounds:
-                return "failed", "the program ended before a step was timed; let it do more steps"
-            self._pairs.append(pair)
-            if len(self._pairs) in LOOKS and (decided := self._decided()):
+            if decided := self._decided():
                 return decided
-            if time.monotonic() - self._began > settings.seconds and len(self._pairs) >= LOOKS[0]:
+            if time.monotonic() - self._began > settings.seconds:
                 break
         return "undecided", "its interval is too wide to say that it is faster"
+
+    def _taken(self, pair: Pair, old: Run, new: Run) -> tuple[Verdict, str] | None:
+        """Take in a pair, and return why no other one is needed."""
+        self._circumstances = new.circumstances
+        if not all(new.counts):
+            unused = [str(fix) for fix, n in zip(self._candidate.fixes, new.counts) if not n]
+            return "not-applied", f"the program has nothing that it changes: {unused[0]}"
+        if refused := self._refused(old, new):
+            return refused
+        if not pair.rounds:
+            return "failed", "the program ended before a step was timed; let it do more steps"
+        self._pairs.append(pair)
+        slower = all(old < new for old, new in pair.rounds)
+        if len(self._pairs) == 1 and slower and pair.speedup <= _HOPELESS:
+            return "not-faster", f"slower in each round of the first pair ({pair.speedup:.2f}×)"
+        return None
 
     def _refused(self, old: Run, new: Run) -> tuple[Verdict, str] | None:
         found = self._trials.compared(old, new, self._tolerance, self._accuracy)
@@ -332,6 +413,9 @@ class _Attempt:
         assert interval is not None
         if interval.high < 1 + settings.least:
             return "not-faster", f"not faster by {settings.least:.0%}"
+        if interval.value <= 1 + settings.least:
+            # More pairs seldom turn that into a gain, and take as long again.
+            return "undecided", f"{len(self._pairs)} pairs show no gain, but may hide one"
         if interval.low <= 1 + settings.least:
             return None
         if self._trials.unstable is None and self._comparison and self._comparison.equal:

@@ -26,7 +26,9 @@ def graphed(model, x, t):
     with torch.cuda.graph(graph):
         out = model(x, t)
 
-    def replay(new_x, new_t):
+    def replay(
+        new_x, new_t, model=model
+    ):  # the graph reads the model's weights, which have to stay
         x.copy_(new_x)
         t.copy_(new_t)
         graph.replay()

@@ -278,6 +278,25 @@ def test_long_gaps_are_where_the_host_was(names: dict[str, Any]) -> None:
     assert profile.node(at_work).own("idle_time") >= 0.7 * profile.whole["idle_time"]
 
 
+def test_flush_of_another_thread_at_the_end_loses_no_idle_time(
+    names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The periodic flush comes between the final one and the snapshot, as it may at any time."""
+    with profiler.profile(context="python") as session:
+        flush = session.recording.recorder.flush_devices
+
+        def both(final: bool) -> None:
+            flush(final)
+            flush(final=False)
+
+        monkeypatch.setattr(session.recording.recorder, "flush_devices", both)
+        names["kernel"]("first", 1000, 2000)
+        names["kernel"]("second", 2400, 3000)
+        names["deliver"]()
+    assert session.profile is not None
+    assert session.profile.whole["idle_time"] == 400
+
+
 @in_one_of_five_runs
 def test_shares_of_a_gap_add_up_to_it(
     names: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -29,11 +29,14 @@ CHANGES_QUARTILES = 1.35
 CONTEXTS_ALL = 0.999
 """Share of the devices' time from which steps are all of it; the rest is rounding."""
 
-CONTEXTS_RECORDING_PART = 0.33
-"""Part of the host's recorded time, where its launches are late, that recording adds. Of nine
-training programs on hosts of an H200 0.14 (with a loader), 0.29, 0.32, 0.33, 0.33, 0.41, 0.42, 0.45
-and 0.49: the median (2026-11-27, steps recorded and not, benchmarks/results/programs*.json). 0.22
-of one with 642 launches a step on a faster host (`overhead.json`, 2026-11-22)."""
+CONTEXTS_RECORDING_PART = 0.27
+"""Part of the host's recorded time, where its launches are late, that recording adds. Of eleven
+programs on a host of an H200 0.10, 0.12, 0.14, 0.25, 0.26, 0.27, 0.28, 0.32, 0.35, 0.45 and 0.51:
+the median, which is 0.26 to 0.28 whichever is left out (2026-11-29, steps recorded and not)."""
+
+CONTEXTS_SAMPLING_PART = 0.38
+"""The same with samples of program counters: 0.23, 0.29, 0.30, 0.33, 0.34, 0.42, 0.45, 0.51, 0.52
+and 0.58, the median; 0.34 to 0.42 whichever is left out."""
 
 # -- estimates
 

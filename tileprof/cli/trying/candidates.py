@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tileprof.analyzer.findings import identified
 from tileprof.analyzer.fixes import (
+    COMPILED_MODELS,
     SETTINGS,
     Autocast,
     CompiledFunction,
@@ -97,12 +98,19 @@ def of_report(report: Report) -> list[Candidate]:
 
 
 def _named(fix: Fix) -> Fix:
-    """Return the change with the name of the function that a line of it is in."""
+    """Return the change with the name of the function that a line of it is in.
+
+    Where that function runs the steps, its models are compiled in its place: torch.compile would
+    take the loop, and all before it, for what is to be compiled.
+    """
     if not isinstance(fix, CompiledFunction) or fix.function:
         return fix
-    from tileprof.trying.hooks.sources import function_at
+    from tileprof.trying.hooks.sources import function_at, runs_steps
 
-    name = function_at("".join(source_lines(fix.file)), fix.line)
+    source = "".join(source_lines(fix.file))
+    name = function_at(source, fix.line)
+    if name and runs_steps(source, name):
+        return COMPILED_MODELS
     return CompiledFunction(fix.file, name) if name else fix
 
 

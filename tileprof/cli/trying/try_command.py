@@ -56,7 +56,7 @@ def _parser() -> Parser:
         help="try this change even if the report does not suggest it; may be repeated: fused, "
         "foreach, "
         "workers[=N], pinned, channels-last, tf32, autocast, cudnn-benchmark, zero-grad, "
-        "no-checkpoints, sparse-gradients, "
+        "no-checkpoints, sparse-gradients, compile-models, "
         "compile=FILE:FUNCTION, env=NAME=VALUE, control=NAME=VALUE",
     )
     add(
@@ -110,6 +110,12 @@ def _parser() -> Parser:
         default=180.0,
         metavar="S",
         help="start no further pair of processes for a change after this time (default: 180)",
+    )
+    add(
+        "--budget",
+        type=number(float),
+        metavar="S",
+        help="begin no further change after this time (default: try all)",
     )
     add(
         "--seed",
@@ -272,6 +278,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         untimed=args.warm_up,
         least=args.least / 100,
         seconds=args.seconds,
+        budget=args.budget,
         tolerance=args.tolerance,
         uncompared=args.keep_uncompared,
         seed=args.seed,

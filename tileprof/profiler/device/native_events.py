@@ -264,7 +264,9 @@ class Events:
                 if value:
                     host.add(metric, value)
         counted = self._counted.drain(self.gpu.counters)
-        return itertools.chain(self._activities.drain(self._settled), counted)
+        # Once: what comes after it may have to be put in order again.
+        settle, self._settled = self._settled, False
+        return itertools.chain(self._activities.drain(settle), counted)
 
     def traced(self) -> Iterator[Part]:
         """Hand over single events of the host, and those of devices that `collect` has taken."""
@@ -276,9 +278,12 @@ class Events:
         return host_part(self._native.host_drain(), self._contexts)
 
     def flush(self, final: bool) -> None:
-        """Have devices' records handed over for the next `collect`: `final`, all that there are."""
+        """Have devices' records handed over for the next `collect`: `final`, all that there are.
+
+        A flush that another thread asks for between the final one and `collect` changes nothing.
+        """
         self.gpu.flush(force=final)
-        self._settled = final
+        self._settled = self._settled or final
 
     def after_fork(self) -> None:
         """Forget, in a forked child, what the parent measured."""

@@ -248,27 +248,58 @@ def set_autocast(fix: Autocast, count: Count) -> None:
     """Run the outermost calls of modules under `torch.autocast`, and losses in 32 bits."""
 
     def change(torch: Any) -> None:
-        call = torch.nn.Module.__call__
         dtype = getattr(torch, fix.dtype)
-        depth = 0
 
-        @functools.wraps(call)
-        def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
-            nonlocal depth
+        def outermost(self: Any, call: Callable[[], Any]) -> Any:
             device = _device_of(self)
-            if depth or device is None or torch.is_autocast_enabled(device):
-                return call(self, *args, **kwargs)
-            depth += 1
-            try:
-                with torch.autocast(device, dtype):
-                    count()
-                    return call(self, *args, **kwargs)
-            finally:
-                depth -= 1
+            if device is None or torch.is_autocast_enabled(device):
+                return call()
+            with torch.autocast(device, dtype):
+                count()
+                return call()
 
-        torch.nn.Module.__call__ = changed
+        _around_outermost_calls(torch, outermost)
 
     when_imported("torch", change)
+
+
+def set_compiled_models(count: Count) -> None:
+    """Compile modules with parameters when they are called outside of any other module."""
+
+    def change(torch: Any) -> None:
+        compiled = set[int]()
+
+        def outermost(self: Any, call: Callable[[], Any]) -> Any:
+            # What the program compiled itself is in a wrapper that has the original.
+            own = "_orig_mod" in self._modules
+            if id(self) not in compiled and not own and _device_of(self) is not None:
+                compiled.add(id(self))
+                self.compile()
+                count()
+            return call()
+
+        _around_outermost_calls(torch, outermost)
+
+    when_imported("torch", change)
+
+
+def _around_outermost_calls(torch: Any, outermost: Callable[[Any, Callable[[], Any]], Any]) -> None:
+    """Let a function make the calls of modules that are in no other module's call."""
+    call = torch.nn.Module.__call__
+    depth = 0
+
+    @functools.wraps(call)
+    def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        if depth:
+            return call(self, *args, **kwargs)
+        depth += 1
+        try:
+            return outermost(self, lambda: call(self, *args, **kwargs))
+        finally:
+            depth -= 1
+
+    torch.nn.Module.__call__ = changed
 
 
 def _device_of(module: Any) -> str | None:

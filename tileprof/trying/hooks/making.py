@@ -13,6 +13,7 @@ from typing import Any
 
 from tileprof.analyzer.fixes import (
     CHANNELS_LAST,
+    COMPILED_MODELS,
     CONVOLUTION_TRIALS,
     GRADIENTS_TO_NONE,
     NO_CHECKPOINTS,
@@ -56,6 +57,7 @@ _SETTERS: dict[Setting, Callable[[Callable[[], None]], None]] = {
     GRADIENTS_TO_NONE: libraries.set_gradients_to_none,
     NO_CHECKPOINTS: libraries.set_no_checkpoints,
     SPARSE_GRADIENTS: libraries.set_sparse_gradients,
+    COMPILED_MODELS: libraries.set_compiled_models,
 }
 
 

@@ -91,6 +91,28 @@ def function_at(source: str, line: int) -> str:
     return held[-1] if held else ""
 
 
+def runs_steps(source: str, name: str) -> bool:
+    """Return whether a function holds the steps of a program rather than being a part of one.
+
+    It is what the file itself calls, or has a loop in which gradients are made.
+    """
+    tree = ast.parse(source)
+    function = find_function(tree, name)
+    if function is None:
+        return False
+    top = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    called = {getattr(each.func, "id", "") for node in top for each in _calls(node)}
+    loops = (node for node in ast.walk(function) if isinstance(node, ast.For | ast.While))
+    trains = any(
+        getattr(each.func, "attr", "") == "backward" for at in loops for each in _calls(at)
+    )
+    return trains or name in called
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.Call))
+
+
 def _holds(node: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 

@@ -35,6 +35,10 @@ from tileprof.trying.orders import RESULTS, Orders, read_orders
 from .results import Results
 from .stepping import Enough, Stepping, wait_for_devices
 
+_CONTEXT_BYTES = 1e9
+"""Memory of a GPU that a process takes beside its tensors, in bytes: CUDA's context and libraries.
+By hand: 0.5 to 0.8 GB on an H200."""
+
 
 class _Pipe:
     """This side of the pipe."""
@@ -69,11 +73,22 @@ def main(path: str, number: int) -> int:
     return code
 
 
-def _circumstances() -> dict[str, str]:
+def _circumstances() -> dict[str, Any]:
     torch: Any = sys.modules.get("torch")
     used = torch is not None and torch.cuda.is_initialized()
     device = torch.cuda.get_device_name() if used else cpu_model()
-    return {"device": device, "torch": str(getattr(torch, "__version__", ""))}
+    version = str(getattr(torch, "__version__", ""))
+    return {"device": device, "torch": version, "device_share": _device_share()}
+
+
+def _device_share() -> float:
+    """Return the part of the free memory of the GPU that this process needs at most."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return 0.0
+    needed = torch.cuda.max_memory_reserved() + _CONTEXT_BYTES
+    free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() + _CONTEXT_BYTES
+    return min(1.0, float(needed / free))
 
 
 class _Run:

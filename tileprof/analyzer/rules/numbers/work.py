@@ -76,7 +76,7 @@ PRECISION_PACES = (0.3, 0.75, 1.0)
 """Of the part of its roof that a kernel reaches, the part of the tensor cores' that its successor
 does: at least, likely, at most. Tiles of 32-bit operands are half as deep as those of 16 bits, of
 which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md); a BERT encoder on an H200 reached
-0.36 (benchmarks/results/programs-1of3.json, embed_texts)."""
+0.36 (benchmarks/results/programs-1of3-2026-11-27.json, embed_texts)."""
 
 # -- roofline
 

@@ -257,6 +257,18 @@ times as large, one launch of a graph for many), and at most. Of eight programs 
 host takes more than 2.5 times as long as their devices, the best change brought 3.1, 3.9, 5.0, 5.0,
 5.7, 6.7, 7.0 and 8.8 (`benchmarks/results/programs*.json`, 2026-11)."""
 
+LAUNCH_BOUND_COMPILED = (0.7, 1.5)
+"""Gains of torch.compile without other changes in programs whose launches are late: 0.75 to 1.49 in
+twelve of thirteen on an H200, median 1.09, and 3.05 in one that recomputes activations
+(`benchmarks/results/programs*.json`, 2026-11-27 and 29). The host still launches what is left, and
+checks guards in each call."""
+
+LAUNCH_BOUND_OPTIMIZER = (0.15, 0.33)
+"""Share of late launches' gaps in optimizers below which another form of them is not tried, and
+from which it is tried first. Of nine trainings on an H200, a fused optimizer brought 1.00 to 1.06
+times where the share was 0 to 0.1, and 1.12 to 1.47 times from 0.36 on, more than torch.compile in
+four of five (`benchmarks/results/programs-?of3.json`, 2026-11-29)."""
+
 LAUNCH_BOUND_WORKERS = (0.4, 2)
 """Of the time that devices wait for a data loader, the part that goes at least; and workers whose
 batches it likely gets. A worker computes with one thread, and hands each batch over by a copy: 8
