@@ -19,8 +19,8 @@ from tests.analyzer.made import Made, only, program
 from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.kernel.launches import launch_shares
-from tileprof.analyzer.tiles.launch_pairs import covers, prepared, splits
-from tileprof.analyzer.tiles.needless_writes import needless_writes
+from tileprof.analyzer.tiles.launches.launch_pairs import covers, prepared, splits
+from tileprof.analyzer.tiles.launches.needless_writes import needless_writes
 from tileprof.analyzer.tiles.places import Accesses
 from tileprof.ir import print_kernel
 from tileprof.profile.storage.ir_text import read

@@ -6,9 +6,9 @@ import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, only
-from tileprof.analyzer.tiles.cut_launches import cut_launches
-from tileprof.analyzer.tiles.launch_pairs import splits
-from tileprof.analyzer.tiles.needless_writes import needless_bytes, needless_writes
+from tileprof.analyzer.tiles.launches.cut_launches import cut_launches
+from tileprof.analyzer.tiles.launches.launch_pairs import splits
+from tileprof.analyzer.tiles.launches.needless_writes import needless_bytes, needless_writes
 from tileprof.analyzer.tiles.round_trips import round_trips
 from tileprof.profile.storage.ir_text import read
 

@@ -17,7 +17,7 @@ from tileprof.analyzer.numbers.shared import HALFWAY, L2_KEEPS
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.conditions import masked_bytes
 from tileprof.analyzer.tiles.contractions import contractions
-from tileprof.analyzer.tiles.needless_writes import needless_bytes
+from tileprof.analyzer.tiles.launches.needless_writes import needless_bytes
 from tileprof.analyzer.tiles.padding import products_inside
 from tileprof.analyzer.tiles.walks import walk_of
 from tileprof.kernel_ir import TileKernel

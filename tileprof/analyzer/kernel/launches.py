@@ -16,7 +16,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.numbers.kernels import LAUNCHES_SCHEDULED, LAUNCHES_STARTED
-from tileprof.analyzer.tiles.cut_launches import cut_launches
+from tileprof.analyzer.tiles.launches.cut_launches import cut_launches
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.binary.occupancy import WARP
 from tileprof.remarks.copies import TmaLoad, TmaStore

@@ -18,7 +18,7 @@ PADDING_MATRIX = 2
 VALUES_MOST_BLOCKS = 1 << 18
 """Blocks of a grid, more than which are not followed one by one: memory goes with them."""
 
-# -- tiles/launch_pairs
+# -- tiles/launches/launch_pairs
 
 LAUNCH_PAIRS_RUNS = 1 << 16
 """Runs of elements along an axis that are counted; an index with more is taken as unknown."""
@@ -30,5 +30,8 @@ hand: tiles with a rim read theirs 1.1 to 1.7 times."""
 LAUNCH_PAIRS_BOXES = 32
 """Writes of one launch that are put together to see whether they leave something out; further ones
 are not looked at, so that a launch of more may be said to leave something out."""
+
+# -- tiles/round_trips
+
 RELAYS_LEAST_BITS = 32
 """Bits of the smallest asynchronous copy of a thread (PTX, `cp.async`)."""

@@ -1,7 +1,7 @@
 """Several launches of one kernel that a single launch could replace.
 
 Static: launches in a row of a tile kernel that are alike, on parts of the same tensors
-(`tiles/cut_launches`); a loop that launches a Triton kernel on another part each time
+(`tiles/launches/cut_launches`); a loop that launches a Triton kernel on another part each time
 (`program/split_launches`). Dynamic: the time of a launch, and its waves of blocks.
 
 A launch that follows another one begins when all blocks of that one have ended: multiprocessors
@@ -29,7 +29,7 @@ from tileprof.analyzer.rules.tile_program.numbers import (
     CUT_LAUNCHES_EACH,
     CUT_LAUNCHES_FEWEST,
 )
-from tileprof.analyzer.tiles.cut_launches import cut_launches
+from tileprof.analyzer.tiles.launches.cut_launches import cut_launches
 from tileprof.errors import Location
 
 _AUTHOR = (

@@ -3,7 +3,7 @@
 The first may do nothing but prepare the tensor, an element at a time; then its time goes.
 
 Static: the first writes tensors that the second alone reads, each block, or each thread, only its
-own part (`tiles/launch_pairs`). Dynamic: the time of each launch (`launch_shares`), and what memory
+own part (`launches/launch_pairs`). Dynamic: the time of each launch (`launch_shares`), and what memory
 takes for their tensors.
 
 One launch keeps these elements in registers, so memory neither writes nor reads them. That shortens
@@ -24,8 +24,8 @@ from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
 from tileprof.analyzer.numbers.shared import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.tile_program.numbers import CUT_LAUNCHES_EACH, NEEDLESS_PASSED_ON
-from tileprof.analyzer.tiles.launch_pairs import Prepared, Split, prepared, splits
-from tileprof.analyzer.tiles.needless_writes import needless_writes
+from tileprof.analyzer.tiles.launches.launch_pairs import Prepared, Split, prepared, splits
+from tileprof.analyzer.tiles.launches.needless_writes import needless_writes
 
 _AUTHOR = (
     "Do in one launch what both do, with the values that its threads have in registers: {own}."

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tileprof.analyzer.tiles.launch_pairs import covers, splits
+from tileprof.analyzer.tiles.launches.launch_pairs import covers, splits
 from tileprof.analyzer.tiles.places import Access, Accesses
 from tileprof.analyzer.tiles.values import turns_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
