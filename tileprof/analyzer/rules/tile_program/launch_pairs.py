@@ -3,7 +3,7 @@
 The first may do nothing but prepare the tensor, an element at a time; then its time goes.
 
 Static: the first writes tensors that the second alone reads, each block, or each thread, only its
-own part (`launches/launch_pairs`). Dynamic: the time of each launch (`launch_shares`), and what memory
+own part (`launch_pairs`). Dynamic: the time of each launch (`launch_shares`), and what memory
 takes for their tensors.
 
 One launch keeps these elements in registers, so memory neither writes nor reads them. That shortens

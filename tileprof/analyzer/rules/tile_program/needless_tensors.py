@@ -1,6 +1,6 @@
 """Elements that are written to global memory although nothing needs them there.
 
-Static: writes that a kernel's program shows to be needless (`launches/needless_writes`): an input
+Static: writes that a kernel's program shows to be needless (`needless_writes`): an input
 copied, or turned, before it is read, a result copied after it was made, a tile that its block reads
 back, elements that are written twice, zeros that are added to. Dynamic: bytes beside what memory
 gives, samples by launch and by line.

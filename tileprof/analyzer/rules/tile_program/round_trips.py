@@ -1,6 +1,6 @@
 """Fragments that are copied to shared memory, and from there to where they were.
 
-Static: two copies of which one undoes the other (`launches/needless_writes`). Dynamic: samples at
+Static: two copies of which one undoes the other (`needless_writes`). Dynamic: samples at
 their lines, and of what waits for them. Nothing else changes without them, so the gain is their
 share, and not more of what is left.
 """
