@@ -158,6 +158,8 @@ struct Thread {
   uint32_t inside = 0;     // context of the innermost operation that is open
   bool counting = false;   // whether an operation around has its work counted
   bool quiet = false;      // whether operations are passed over: it is in a node of a backward pass
+  void *recorded = nullptr;  // the recorder's state of it, as found after so many forks
+  uint32_t forks = 0;
   struct Free {
     Free *next;
   } *free = nullptr;       // places for what opens
@@ -172,6 +174,8 @@ inline thread_local Thread *thread_if_any = nullptr;
 inline thread_local bool thread_ends = false;
 
 inline Thread &new_thread() {
+  // First, so that what the recorder keeps of a thread ends after what is kept here.
+  calls().thread();
   struct Owner {
     Thread thread;
     ~Owner() {
@@ -189,6 +193,16 @@ inline Thread &new_thread() {
 inline Thread &this_thread() {
   Thread *const thread = thread_if_any;
   return thread ? *thread : new_thread();
+}
+
+// The recorder's state of the calling thread, of which this is the observer's.
+inline void *recorded(Thread &thread) {
+  const uint32_t forks = __atomic_load_n(calls().forks, __ATOMIC_RELAXED);
+  if (thread.recorded && thread.forks == forks) [[likely]] return thread.recorded;
+  void *found = calls().thread();
+  // Of a thread that ends the recorder may let go at any time.
+  if (!thread_ends) thread.recorded = found, thread.forks = forks;
+  return found;
 }
 
 // A place of a thread's for something that is open.

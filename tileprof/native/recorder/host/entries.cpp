@@ -14,8 +14,8 @@ ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   return known.context;
 }
 
-ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,
-                       const void *on_stack, std::shared_ptr<const RangeStart> start) {
+Entry &Thread::push(ContextId context, ContextId under, const Moment &moment,
+                    const void *on_stack) {
   const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
   // The time of a scope that is open in another thread is that thread's.
@@ -27,11 +27,32 @@ ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,
   entry.scope = scope.identity;
   entry.claims = claims;
   entry.on_stack = reinterpret_cast<uintptr_t>(on_stack);
-  if (!start) entry.stop = moment.frame;
-  entry.start = std::move(start);
+  entry.stop = moment.frame;
+  return entry;
+}
+
+void Thread::begin(Entry &entry) {
   entry.began_ns = now_ns();
   count_in(entry);
-  return context;
+}
+
+// An operation that does nothing but call one of the same name is counted once, as PyTorch's
+// profiler does.
+void Thread::count(const Entry &entry, HostTime &time) {
+  if (!entry.again) add(time.count, uint64_t(1));
+  if (entry.entries == 1 && entry.twin)
+    add(times_.make(entry.twin).count, ~uint64_t(0));
+  if (entries_.size() < 2 || entry.again) return;
+  Entry &around = entries_[entries_.size() - 2];
+  ++around.entries;
+  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
+}
+
+void Thread::count_out(const Entry &entry, uint64_t now) {
+  if (entry.start || --operations_) return;
+  const uint64_t since = open_since_.load(std::memory_order_relaxed);
+  open_since_.store(0, std::memory_order_relaxed);
+  add(claimed_ns_, now - std::min(now, since));
 }
 
 void Thread::pop(uint64_t now) {
@@ -65,28 +86,9 @@ void Thread::split(bool count) {
   open_since_.store(now, std::memory_order_relaxed);
 }
 
-// An operation that does nothing but call one of the same name is counted once, as PyTorch's
-// profiler does.
-void Thread::count(const Entry &entry, HostTime &time) {
-  if (!entry.again) add(time.count, uint64_t(1));
-  if (entry.entries == 1 && entry.twin)
-    add(times_.make(entry.twin).count, ~uint64_t(0));
-  if (entries_.size() < 2 || entry.again) return;
-  Entry &around = entries_[entries_.size() - 2];
-  ++around.entries;
-  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
-}
-
 void Thread::count_in(const Entry &entry) {
   if (!entry.start && operations_++ == 0)
     open_since_.store(entry.began_ns, std::memory_order_relaxed);
-}
-
-void Thread::count_out(const Entry &entry, uint64_t now) {
-  if (entry.start || --operations_) return;
-  const uint64_t since = open_since_.load(std::memory_order_relaxed);
-  open_since_.store(0, std::memory_order_relaxed);
-  add(claimed_ns_, now - std::min(now, since));
 }
 
 void Thread::add_work(ContextId context, double flops, double bytes) {
@@ -126,16 +128,27 @@ ContextId Thread::path_of(Kind kind, NameId name) {
 }
 
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
-  const Moment now = moment();
-  const ContextId parent = parent_of(kind, now);
-  push(child(parent, kind, name, b), parent, now, on_stack);
-  if (kind == Kind::op) entries_.back().operation = name + 1;
-  return entries_.back().context;
+  settle();
+  // Most begin in an operation that has called nothing in Python: then nothing is looked up anew.
+  const bool still = is_still_in_operation();
+  const Moment now = still ? Moment{scope_.last(), entries_.back().stop, entries_.back().python}
+                           : moment();
+  ContextId parent = still ? entries_.back().context : path(now);
+  if (wants_native() && kind == Kind::api) parent = through_native(parent, now);
+  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
+  if (kind == Kind::op) entry.operation = name + 1;
+  if (kind != Kind::api) entry.python = now.thread;
+  begin(entry);
+  return entry.context;
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b,
                               const void *on_stack) {
-  return push(child(parent, kind, name, b), parent, moment(), on_stack);
+  const Moment now = moment();
+  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
+  if (kind == Kind::backward) entry.python = now.thread;
+  begin(entry);
+  return entry.context;
 }
 
 // The place after that of an entry; 0: it began before the recording.
@@ -147,6 +160,8 @@ size_t Thread::find_entered(ContextId context) const {
 
 void Thread::leave(ContextId context) {
   settle();
+  if (!entries_.empty() && entries_.back().entered == context && !entries_.back().range) [[likely]]
+    return pop(now_ns());
   if (const size_t at = find_entered(context)) close(at - 1, now_ns());
 }
 
