@@ -195,14 +195,18 @@ inline Thread &this_thread() {
   return thread ? *thread : new_thread();
 }
 
-// The recorder's state of the calling thread, of which this is the observer's.
-inline void *recorded(Thread &thread) {
-  const uint32_t forks = __atomic_load_n(calls().forks, __ATOMIC_RELAXED);
-  if (thread.recorded && thread.forks == forks) [[likely]] return thread.recorded;
+__attribute__((noinline)) inline void *find_recorded(Thread &thread, uint32_t forks) {
   void *found = calls().thread();
-  // Of a thread that ends the recorder may let go at any time.
+  // The recorder may hand the state of a thread that ends to another one.
   if (!thread_ends) thread.recorded = found, thread.forks = forks;
   return found;
+}
+
+// The recorder's state of the calling thread, of which this is the observer's.
+__attribute__((always_inline)) inline void *recorded(Thread &thread) {
+  const uint32_t forks = __atomic_load_n(calls().forks, __ATOMIC_RELAXED);
+  const bool known = thread.recorded && thread.forks == forks;
+  return known ? thread.recorded : find_recorded(thread, forks);
 }
 
 // A place of a thread's for something that is open.

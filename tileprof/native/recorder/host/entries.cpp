@@ -1,6 +1,7 @@
 // Open entries of a thread: entered, counted, timed, left, and put on the timeline.
 #include <algorithm>
 
+#include "host/entries.h"
 #include "host/recorder.h"
 #include "host/threads.h"
 
@@ -12,60 +13,6 @@ ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   if (!known.context || known.number != number)
     known = {number, child(0, Kind::scope, number, apart)};
   return known.context;
-}
-
-Entry &Thread::push(ContextId context, ContextId under, const Moment &moment,
-                    const void *on_stack) {
-  const PythonScope &scope = moment.scope;
-  const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
-  // The time of a scope that is open in another thread is that thread's.
-  const ContextId claims =
-      outermost ? scope_context(scope.elsewhere ? PythonScope{} : scope, false) : 0;
-  Entry &entry = entries_.emplace_back();
-  entry.context = entry.entered = context;
-  entry.under = under;
-  entry.scope = scope.identity;
-  entry.claims = claims;
-  entry.on_stack = reinterpret_cast<uintptr_t>(on_stack);
-  entry.stop = moment.frame;
-  return entry;
-}
-
-void Thread::begin(Entry &entry) {
-  entry.began_ns = now_ns();
-  count_in(entry);
-}
-
-// An operation that does nothing but call one of the same name is counted once, as PyTorch's
-// profiler does.
-void Thread::count(const Entry &entry, HostTime &time) {
-  if (!entry.again) add(time.count, uint64_t(1));
-  if (entry.entries == 1 && entry.twin)
-    add(times_.make(entry.twin).count, ~uint64_t(0));
-  if (entries_.size() < 2 || entry.again) return;
-  Entry &around = entries_[entries_.size() - 2];
-  ++around.entries;
-  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
-}
-
-void Thread::count_out(const Entry &entry, uint64_t now) {
-  if (entry.start || --operations_) return;
-  const uint64_t since = open_since_.load(std::memory_order_relaxed);
-  open_since_.store(0, std::memory_order_relaxed);
-  add(claimed_ns_, now - std::min(now, since));
-}
-
-void Thread::pop(uint64_t now) {
-  const Entry &entry = entries_.back();
-  const uint64_t took = now - std::min(now, entry.began_ns);
-  HostTime &time = times_.make(entry.context);
-  count(entry, time);
-  add(time.own_ns, took - std::min(took, entry.inside_ns));
-  if (entry.claims) add(works_.make(entry.claims).claimed_ns, took);
-  count_out(entry, now);
-  if (recorder().room.wanted()) trace(entry.context, entry.began_ns, now);
-  entries_.pop_back();
-  if (!entries_.empty()) entries_.back().inside_ns += took;
 }
 
 void Thread::split(bool count) {
@@ -84,11 +31,6 @@ void Thread::split(bool count) {
   if (!since) return;
   if (count) add(claimed_ns_, now - std::min(now, since));
   open_since_.store(now, std::memory_order_relaxed);
-}
-
-void Thread::count_in(const Entry &entry) {
-  if (!entry.start && operations_++ == 0)
-    open_since_.store(entry.began_ns, std::memory_order_relaxed);
 }
 
 void Thread::add_work(ContextId context, double flops, double bytes) {
@@ -129,12 +71,10 @@ ContextId Thread::path_of(Kind kind, NameId name) {
 
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
   settle();
-  // Most begin in an operation that has called nothing in Python: then nothing is looked up anew.
-  const bool still = is_still_in_operation();
-  const Moment now = still ? Moment{scope_.last(), entries_.back().stop, entries_.back().python}
-                           : moment();
-  ContextId parent = still ? entries_.back().context : path(now);
-  if (wants_native() && kind == Kind::api) parent = through_native(parent, now);
+  const bool native = wants_native() && kind == Kind::api;
+  if (!native && is_still_in_operation()) return enter_within(kind, name, b, on_stack);
+  const Moment now = moment();
+  const ContextId parent = parent_of(kind, now);
   Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
   if (kind == Kind::op) entry.operation = name + 1;
   if (kind != Kind::api) entry.python = now.thread;

@@ -1,5 +1,6 @@
 #include "host/ops.h"
 
+#include "host/entries.h"
 #include "host/recorder.h"
 
 namespace tileprof {
@@ -20,7 +21,7 @@ void *thread() { return &this_thread(); }
 uint32_t enter(void *in, uint32_t name, int64_t sequence, uint64_t number, const void *on_stack) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
   Thread &thread = *static_cast<Thread *>(in);
-  const ContextId context = thread.enter(Kind::op, name, 0, frame_of(on_stack));
+  const ContextId context = thread.enter_operation(name, frame_of(on_stack));
   if (sequence >= 0) {
     // Of nested operations with one number the innermost comes last, and it is the one whose
     // backward has that number.

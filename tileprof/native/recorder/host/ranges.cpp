@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/entries.h"
 #include "host/recorder.h"
 #include "host/threads.h"
 

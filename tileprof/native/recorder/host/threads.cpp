@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "host/entries.h"
 #include "host/recorder.h"
 
 namespace tileprof {
@@ -126,13 +127,6 @@ size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &no
   return now.size() - shared;
 }
 
-// The innermost entry, unless a scope was opened since it began, and so is inside it.
-const Entry *Thread::innermost(const PythonScope &scope) const {
-  if (entries_.empty()) return nullptr;
-  const Entry &entry = entries_.back();
-  return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
-}
-
 Thread *Thread::named(uint64_t number) {
   // Read first: a change from here on counts as one that was not seen.
   const uint32_t naming = recorder().naming();
@@ -179,13 +173,6 @@ Moment Thread::moment() {
   settle();
   _ts *python = python_thread();
   return {scope_.read(python), innermost_frame(python), python};
-}
-
-bool Thread::is_still_in_operation() const {
-  if (entries_.empty()) return false;
-  const Entry &around = entries_.back();
-  return around.python && scope_.unchanged(around.python, around.stop) &&
-         innermost(scope_.last()) == &around;
 }
 
 ContextId Thread::here() { return path(moment()); }

@@ -143,6 +143,8 @@ public:
 
   // `on_stack` is something that belongs to the native frame that the entry ends with.
   ContextId enter(Kind kind, NameId name, uint64_t b = 0, const void *on_stack = nullptr);
+  // `enter` of an operation, inline (entries.h).
+  ContextId enter_operation(NameId name, const void *on_stack);
   // Enters under a given context instead of the path that leads here.
   ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0,
                         const void *on_stack = nullptr);
@@ -299,6 +301,7 @@ private:
               const void *on_stack = nullptr);
   // Begins the time of the entry that was pushed last.
   void begin(Entry &entry);
+  ContextId enter_within(Kind kind, NameId name, uint64_t b, const void *on_stack);
   void pop(uint64_t now);
   void count(const Entry &entry, HostTime &time);
   void close(size_t at, uint64_t now);
