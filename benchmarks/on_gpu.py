@@ -104,6 +104,8 @@ STEPS = {
     "attention": _kernels("^attention", "attention.json"),
     "instrument": Step(500, ("benchmarks/instrument.py", "--budget", "{seconds}",
                              "-o", "{out}/instrument.json")),
+    "sampling": Step(200, ("benchmarks/sampling.py", "--only", "^(lines|inside)$",
+                           "--budget", "{seconds}", "-o", "{out}/sampling.json")),
     "kernel-profiles": Step(500, ("benchmarks/kernel_profiles.py", "--keep", "{out}/kernels",
                                   "-o", "{out}/kernel_profiles.json")),
     "tuner": Step(800, ("-m", "benchmarks.tuning", "--no-cold", "--seconds", "{seconds}",
@@ -113,7 +115,7 @@ STEPS = {
                                  "-o", "{out}/tuning_tilelang.json")),
     "tuner-triton": Step(300, ("-m", "benchmarks.triton_pruning", "--seconds", "{seconds}",
                                "-o", "{out}/triton-pruning.json")),
-    "agents": Step(400, ("-m", "benchmarks.agent_sessions", "-o", "{out}/agent-sessions.json")),
+    "agents": Step(500, ("-m", "benchmarks.agent_sessions", "-o", "{out}/agent-sessions.json")),
 }  # fmt: skip
 """Steps by name, in the order in which they begin where none are named."""
 

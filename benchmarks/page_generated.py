@@ -1,6 +1,7 @@
 """docs/generated-defects.md: what reports say of generated defects, by split.
 
-In: `results/plant-dev-N.json` and the parts of `results/plant-test-N-*.json`.  Out: the page.
+In: `results/plant-dev-N.json`, the parts of `results/plant-test-N-*.json`, and
+`results/claims.json`.  Out: the page.
 """
 
 from __future__ import annotations
@@ -109,6 +110,21 @@ def _lines(splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     for name, records in splits.items():
         if name.startswith("test"):
             yield from _by_operator(name, scoring.pooled(records))
+    yield from _claims()
+
+
+def _claims() -> Iterator[str]:
+    """Yield the table of suggestions for unchanged kernels that were made by hand and timed."""
+    record = json.loads((RESULTS / "claims.json").read_text())
+    about = record["circumstances"]
+    yield from ("", "## Suggestions for unchanged kernels, made by hand", "")
+    yield f"{about['device']}, {about['date']}, `python -m benchmarks.claims`. Ratio: time of"
+    yield "the kernel divided by that of its repair, in interleaved pairs; above 1, it is faster."
+    yield from ("", "| kernel | rule | change | ratio |", "| --- | --- | --- | --- |")
+    for row in record["rows"]:
+        kernel, rule, change = row["claim"].split("/", 2)
+        yield (f"| {kernel} | `{rule}` | {change} | "
+               f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}] |")  # fmt: skip
 
 
 def _kind(name: str, records: Sequence[Mapping[str, Any]]) -> str:
