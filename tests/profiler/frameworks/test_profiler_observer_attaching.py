@@ -207,3 +207,28 @@ def test_without_the_recorder_nothing_is_attached(monkeypatch: pytest.MonkeyPatc
     observer.attach()
     assert observer._watch is None
     assert not observer.use_ranges()
+
+
+def test_a_forked_child_records_its_operations(tmp_path: Path) -> None:
+    """The thread that forks goes on observing, though the recorder's state of it is a new one."""
+    code = """if True:
+        import os, torch
+        from tileprof.native import _recorder
+        from tileprof.profiler.frameworks import observer
+        _recorder.set_epoch(1)
+        observer.attach()
+        x = torch.zeros(1)
+        x.neg_()
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        else:
+            _recorder.after_fork()
+            x.neg_()
+            contexts, times = _recorder.contexts(0), _recorder.host_times()
+            visited = [contexts[context] for context, visits, *_ in times if visits]
+            names = [_recorder.name(name) for _, kind, name, _ in visited if kind == 3]
+            print(*names, flush=True)
+    """
+    done = python(tmp_path, code)
+    assert (done.output, done.errors) == ("aten::neg_\n", "")

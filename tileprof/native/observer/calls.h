@@ -158,6 +158,8 @@ struct Thread {
   uint32_t inside = 0;     // context of the innermost operation that is open
   bool counting = false;   // whether an operation around has its work counted
   bool quiet = false;      // whether operations are passed over: it is in a node of a backward pass
+  void *recorded = nullptr;  // the recorder's state of it, as found after so many forks
+  uint32_t forks = 0;
   struct Free {
     Free *next;
   } *free = nullptr;       // places for what opens
@@ -172,6 +174,8 @@ inline thread_local Thread *thread_if_any = nullptr;
 inline thread_local bool thread_ends = false;
 
 inline Thread &new_thread() {
+  // First, so that what the recorder keeps of a thread ends after what is kept here.
+  calls().thread();
   struct Owner {
     Thread thread;
     ~Owner() {
@@ -189,6 +193,20 @@ inline Thread &new_thread() {
 inline Thread &this_thread() {
   Thread *const thread = thread_if_any;
   return thread ? *thread : new_thread();
+}
+
+__attribute__((noinline)) inline void *find_recorded(Thread &thread, uint32_t forks) {
+  void *found = calls().thread();
+  // The recorder may hand the state of a thread that ends to another one.
+  if (!thread_ends) thread.recorded = found, thread.forks = forks;
+  return found;
+}
+
+// The recorder's state of the calling thread, of which this is the observer's.
+__attribute__((always_inline)) inline void *recorded(Thread &thread) {
+  const uint32_t forks = __atomic_load_n(calls().forks, __ATOMIC_RELAXED);
+  const bool known = thread.recorded && thread.forks == forks;
+  return known ? thread.recorded : find_recorded(thread, forks);
 }
 
 // A place of a thread's for something that is open.

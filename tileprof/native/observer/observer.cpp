@@ -62,22 +62,23 @@ std::atomic<bool> observing{false};
 
 // -- operations
 
-uint32_t enter_backward(uint32_t name, uint64_t sequence, uint64_t thread, const Pass *pass,
-                        const RecordFunction &function) {
+uint32_t enter_backward(Thread &in, uint32_t name, uint64_t sequence, uint64_t thread,
+                        const Pass *pass, const RecordFunction &function) {
   // Nodes that no operation made have the largest number there is.
-  return calls().enter_backward(name, int64_t(sequence), thread, root_of(pass), &function);
+  return calls().enter_backward(recorded(in), name, int64_t(sequence), thread, root_of(pass),
+                                &function);
 }
 
-uint32_t enter_function(const RecordFunction &function, const NameOf &known) {
+uint32_t enter_function(Thread &thread, const RecordFunction &function, const NameOf &known) {
   if (known.evaluation)
     if (const auto node = torch::autograd::get_current_node())
-      return enter_backward(known.id, node->sequence_nr(), node->thread_id(), this_pass(),
+      return enter_backward(thread, known.id, node->sequence_nr(), node->thread_id(), this_pass(),
                             function);
   const int64_t sequence = function.seqNr();
   // Read only where it is needed: most operations are inside others, and have no number.
   const uint64_t number = sequence < 0 ? 0 : RecordFunction::currentThreadId();
   // PyTorch keeps it on the stack of the function that does the operation.
-  return calls().enter(known.id, sequence, number, &function);
+  return calls().enter(recorded(thread), known.id, sequence, number, &function);
 }
 
 void step(Thread &thread, uint32_t context);
@@ -100,7 +101,7 @@ std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &functi
   if (known.evaluation && !observes_inside(this_pass())) return pass_over(thread);
   std::unique_ptr<Open> open(new (thread) Open);
   open->thread = &thread;
-  open->context = enter_function(function, known);
+  open->context = enter_function(thread, function, known);
   open->around = std::exchange(thread.inside, open->context);
   thread.latest = &function;
   step(thread, open->context);
@@ -210,8 +211,8 @@ void begin_node(const RecordFunction &function, Thread &thread, Open &open) {
   const NameOf &known = thread.names.of(function);
   const Pass *pass = this_pass();
   open.thread = &thread;
-  open.context = enter_backward(known.id, uint64_t(function.seqNr()), function.forwardThreadId(),
-                                pass, function);
+  open.context = enter_backward(thread, known.id, uint64_t(function.seqNr()),
+                                function.forwardThreadId(), pass, function);
   open.around = std::exchange(thread.inside, open.context);
   const bool observed = known.python || observes_inside(pass);
   open.was_quiet = std::exchange(thread.quiet, !observed);
@@ -236,7 +237,7 @@ void end(const RecordFunction &, at::ObserverContext *context) {
   const Open &open = *static_cast<Open *>(context);
   if (open.range) return calls().close_range(open.range, open.opened_by);
   if (open.thread != thread_if_any) return;
-  calls().leave(open.context);
+  if (open.context) calls().leave(recorded(*open.thread), open.context);
   open.thread->inside = open.around;
   open.thread->quiet = open.was_quiet;
   if (open.observes) ignore_functions();

@@ -180,13 +180,14 @@ NB_MODULE(_recorder, m) {
   m.def("split_open", [](bool count) { this_thread().split(count); });
   m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
     const TileprofObserver *table = observer_table();
-    return table->enter(table->name(name.c_str()), sequence, thread, nullptr);
+    return table->enter(table->thread(), table->name(name.c_str()), sequence, thread, nullptr);
   });
   m.def(
       "enter_backward",
       [](const std::string &name, int64_t sequence, uint64_t thread, ContextId root) {
         const TileprofObserver *table = observer_table();
-        return table->enter_backward(table->name(name.c_str()), sequence, thread, root, nullptr);
+        const uint32_t number = table->name(name.c_str());
+        return table->enter_backward(table->thread(), number, sequence, thread, root, nullptr);
       },
       nb::arg("name"), nb::arg("sequence"), nb::arg("thread"), nb::arg("root") = 0);
   m.def("enter_kernel", [](uint32_t node) -> ContextId {
@@ -204,7 +205,9 @@ NB_MODULE(_recorder, m) {
         },
         nb::arg("context"), nb::arg("bytes"), nb::arg("table") = 0, nb::arg("rows") = 0,
         nb::arg("shared") = 0, nb::arg("slots") = 0, nb::arg("padding") = 0);
-  m.def("leave", [](ContextId context) { observer_table()->leave(context); });
+  m.def("leave", [](ContextId context) {
+    if (context) this_thread().leave(context);
+  });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] {
     recorder().after_fork();

@@ -62,12 +62,8 @@ public:
     return block ? block + (at & (kBlock - 1)) : nullptr;
   }
   T &make(uint32_t at) {
-    std::atomic<T *> &slot = blocks_[at >> kBits];
-    if (!slot.load(std::memory_order_acquire)) {
-      T *fresh = new T[kBlock](), *none = nullptr;
-      if (!slot.compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) delete[] fresh;
-    }
-    return *find(at);
+    T *known = find(at);
+    return known ? *known : make_block(at);
   }
   // Zeroed pages, of which only what is touched takes memory.
   Blocks() : blocks_(static_cast<std::atomic<T *> *>(std::calloc(kBlocks, sizeof(void *)))) {
@@ -82,6 +78,13 @@ public:
 
 private:
   std::atomic<T *> *blocks_;
+
+  __attribute__((noinline)) T &make_block(uint32_t at) {
+    T *fresh = new T[kBlock](), *none = nullptr;
+    if (!blocks_[at >> kBits].compare_exchange_strong(none, fresh, std::memory_order_acq_rel))
+      delete[] fresh;
+    return *find(at);
+  }
 };
 
 class Contexts {

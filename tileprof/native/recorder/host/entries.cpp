@@ -1,6 +1,7 @@
 // Open entries of a thread: entered, counted, timed, left, and put on the timeline.
 #include <algorithm>
 
+#include "host/entries.h"
 #include "host/recorder.h"
 #include "host/threads.h"
 
@@ -12,39 +13,6 @@ ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   if (!known.context || known.number != number)
     known = {number, child(0, Kind::scope, number, apart)};
   return known.context;
-}
-
-ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,
-                       const void *on_stack, std::shared_ptr<const RangeStart> start) {
-  const PythonScope &scope = moment.scope;
-  const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
-  // The time of a scope that is open in another thread is that thread's.
-  const ContextId claims =
-      outermost ? scope_context(scope.elsewhere ? PythonScope{} : scope, false) : 0;
-  Entry &entry = entries_.emplace_back();
-  entry.context = entry.entered = context;
-  entry.under = under;
-  entry.scope = scope.identity;
-  entry.claims = claims;
-  entry.on_stack = reinterpret_cast<uintptr_t>(on_stack);
-  if (!start) entry.stop = moment.frame;
-  entry.start = std::move(start);
-  entry.began_ns = now_ns();
-  count_in(entry);
-  return context;
-}
-
-void Thread::pop(uint64_t now) {
-  const Entry &entry = entries_.back();
-  const uint64_t took = now - std::min(now, entry.began_ns);
-  HostTime &time = times_.make(entry.context);
-  count(entry, time);
-  add(time.own_ns, took - std::min(took, entry.inside_ns));
-  if (entry.claims) add(works_.make(entry.claims).claimed_ns, took);
-  count_out(entry, now);
-  if (recorder().room.wanted()) trace(entry.context, entry.began_ns, now);
-  entries_.pop_back();
-  if (!entries_.empty()) entries_.back().inside_ns += took;
 }
 
 void Thread::split(bool count) {
@@ -63,30 +31,6 @@ void Thread::split(bool count) {
   if (!since) return;
   if (count) add(claimed_ns_, now - std::min(now, since));
   open_since_.store(now, std::memory_order_relaxed);
-}
-
-// An operation that does nothing but call one of the same name is counted once, as PyTorch's
-// profiler does.
-void Thread::count(const Entry &entry, HostTime &time) {
-  if (!entry.again) add(time.count, uint64_t(1));
-  if (entry.entries == 1 && entry.twin)
-    add(times_.make(entry.twin).count, ~uint64_t(0));
-  if (entries_.size() < 2 || entry.again) return;
-  Entry &around = entries_[entries_.size() - 2];
-  ++around.entries;
-  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
-}
-
-void Thread::count_in(const Entry &entry) {
-  if (!entry.start && operations_++ == 0)
-    open_since_.store(entry.began_ns, std::memory_order_relaxed);
-}
-
-void Thread::count_out(const Entry &entry, uint64_t now) {
-  if (entry.start || --operations_) return;
-  const uint64_t since = open_since_.load(std::memory_order_relaxed);
-  open_since_.store(0, std::memory_order_relaxed);
-  add(claimed_ns_, now - std::min(now, since));
 }
 
 void Thread::add_work(ContextId context, double flops, double bytes) {
@@ -126,16 +70,25 @@ ContextId Thread::path_of(Kind kind, NameId name) {
 }
 
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
+  settle();
+  const bool native = wants_native() && kind == Kind::api;
+  if (!native && is_still_in_operation()) return enter_within(kind, name, b, on_stack);
   const Moment now = moment();
   const ContextId parent = parent_of(kind, now);
-  push(child(parent, kind, name, b), parent, now, on_stack);
-  if (kind == Kind::op) entries_.back().operation = name + 1;
-  return entries_.back().context;
+  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
+  if (kind == Kind::op) entry.operation = name + 1;
+  if (kind != Kind::api) entry.python = now.thread;
+  begin(entry);
+  return entry.context;
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b,
                               const void *on_stack) {
-  return push(child(parent, kind, name, b), parent, moment(), on_stack);
+  const Moment now = moment();
+  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
+  if (kind == Kind::backward) entry.python = now.thread;
+  begin(entry);
+  return entry.context;
 }
 
 // The place after that of an entry; 0: it began before the recording.
@@ -147,6 +100,8 @@ size_t Thread::find_entered(ContextId context) const {
 
 void Thread::leave(ContextId context) {
   settle();
+  if (!entries_.empty() && entries_.back().entered == context && !entries_.back().range) [[likely]]
+    return pop(now_ns());
   if (const size_t at = find_entered(context)) close(at - 1, now_ns());
 }
 

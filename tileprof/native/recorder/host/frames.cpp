@@ -95,8 +95,7 @@ uintptr_t interpreter_on_stack(PyThreadState *thread) {
 #endif
 }
 
-bool collect_frames(const void *stop, std::vector<Frame> &into) {
-  PyThreadState *thread = python_thread();
+bool collect_frames(PyThreadState *thread, const void *stop, std::vector<Frame> &into) {
   if (!thread) return stop == nullptr;
   return collect(innermost(thread), stop, into);
 }
@@ -122,11 +121,20 @@ void set_scope_variable(PyObject *variable) {
   scope_variable = variable;
 }
 
+// The context variables of a thread, nullptr where it has none.
+static PyObject *variables_of(PyThreadState *thread) {
+  if (!thread || !thread->context) return nullptr;
+  return (PyObject *)((PyContext *)thread->context)->ctx_vars;
+}
+
 const PythonScope &ScopeReader::read(PyThreadState *thread) {
-  PyObject *variables = nullptr;
-  if (thread && thread->context) variables = (PyObject *)((PyContext *)thread->context)->ctx_vars;
+  PyObject *variables = variables_of(thread);
   if (variables != variables_) resolve(variables);
   return scope_;
+}
+
+bool ScopeReader::unchanged(PyThreadState *thread, const void *frame) const {
+  return innermost(thread) == frame && variables_of(thread) == variables_;
 }
 
 const void *ScopeReader::stop() const {

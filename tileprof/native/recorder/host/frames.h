@@ -40,8 +40,9 @@ inline const void *innermost_frame() { return innermost_frame(python_thread()); 
 // Something on the C stack that belongs to the innermost call of the interpreter's loop; 0 where there
 // is none. What was called since lies below it.
 uintptr_t interpreter_on_stack(_ts *thread);
-// Appends the frames from the innermost out to `stop`, which is not one of them; whether it was met.
-bool collect_frames(const void *stop, std::vector<Frame> &into);
+// Appends the frames of the calling thread, whose state is `thread`, from the innermost out to
+// `stop`, which is not one of them; whether it was met.
+bool collect_frames(_ts *thread, const void *stop, std::vector<Frame> &into);
 // The same from a frame of another thread, which must hold still: the caller has the GIL.
 void collect_frames_from(const void *innermost, std::vector<Frame> &into);
 // The interpreter's frame behind a frame object, nullptr for None.
@@ -55,6 +56,9 @@ class ScopeReader {
 public:
   const PythonScope &read(_ts *thread);
   const PythonScope &read() { return read(python_thread()); }
+  // Whether `read` would find what it found last and `frame` is still the innermost one; false too
+  // where that takes more than a look. Takes no GIL.
+  bool unchanged(_ts *thread, const void *frame) const;
   // What was read last; the thread may have opened or closed scopes since.
   const PythonScope &last() const { return scope_; }
   // The frame that opened the scope last read, nullptr where there is none any more.

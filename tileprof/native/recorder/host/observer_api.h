@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#define TILEPROF_OBSERVER_VERSION 6
+#define TILEPROF_OBSERVER_VERSION 7
 
 /* What the tensors of a visit of an operation tell. */
 typedef struct TileprofVisit {
@@ -24,19 +24,24 @@ typedef struct TileprofObserver {
   uint32_t version;
   /* The number of an operation's name; asked once for each name. */
   uint32_t (*name)(const char *text);
-  /* An operation begins in the calling thread. `sequence` >= 0 is the number that it shares with
+  /* The recorder's state of the calling thread, to be kept until the thread ends or the process is
+   * forked: then `*forks` has changed. */
+  void *(*thread)(void);
+  const uint32_t *forks;
+  /* An operation begins in the calling thread, `in`. `sequence` >= 0 is the number that it shares with
    * its backward, counted in the framework's thread `thread`. `on_stack` is a variable of the
    * native function that the operation ends with, or null. Returns what `leave` wants. */
-  uint32_t (*enter)(uint32_t name, int64_t sequence, uint64_t thread, const void *on_stack);
+  uint32_t (*enter)(void *in, uint32_t name, int64_t sequence, uint64_t thread,
+                    const void *on_stack);
   /* A backward operation begins: of the operation of that sequence number in `forward_thread`. One
    * that no operation made belongs to `root`, the context that asked for the backward pass, or to
    * the path that leads here where `root` is 0. */
-  uint32_t (*enter_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread,
+  uint32_t (*enter_backward)(void *in, uint32_t name, int64_t sequence, uint64_t forward_thread,
                              uint32_t root, const void *on_stack);
   /* The context that the same would have, without entering it. */
   uint32_t (*find_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread,
                             uint32_t root);
-  void (*leave)(uint32_t context);
+  void (*leave)(void *in, uint32_t context);
   /* A range of the user's begins, which lasts beyond the call that opened it. Returns its number
    * and its thread for `close_range`, which any thread may call. */
   uint64_t (*open_range)(uint32_t name, void **thread);

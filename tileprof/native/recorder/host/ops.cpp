@@ -1,5 +1,6 @@
 #include "host/ops.h"
 
+#include "host/entries.h"
 #include "host/recorder.h"
 
 namespace tileprof {
@@ -15,10 +16,12 @@ const void *frame_of(const void *on_stack) {
   return wants_native() && on_stack && Unwinder::on_stack(on_stack) ? on_stack : nullptr;
 }
 
-uint32_t enter(uint32_t name, int64_t sequence, uint64_t number, const void *on_stack) {
+void *thread() { return &this_thread(); }
+
+uint32_t enter(void *in, uint32_t name, int64_t sequence, uint64_t number, const void *on_stack) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
-  Thread &thread = this_thread();
-  const ContextId context = thread.enter(Kind::op, name, 0, frame_of(on_stack));
+  Thread &thread = *static_cast<Thread *>(in);
+  const ContextId context = thread.enter_operation(name, frame_of(on_stack));
   if (sequence >= 0) {
     // Of nested operations with one number the innermost comes last, and it is the one whose
     // backward has that number.
@@ -43,10 +46,10 @@ ContextId origin_of(Thread &thread, int64_t sequence, uint64_t forward_thread, u
   return root;
 }
 
-uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root,
-                        const void *on_stack) {
+uint32_t enter_backward(void *in, uint32_t name, int64_t sequence, uint64_t forward_thread,
+                        uint32_t root, const void *on_stack) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
-  Thread &thread = this_thread();
+  Thread &thread = *static_cast<Thread *>(in);
   // The framework's own brackets around one another, all of the same operation.
   on_stack = frame_of(on_stack);
   if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name, 0, on_stack);
@@ -61,8 +64,8 @@ uint32_t find_backward(uint32_t name, int64_t sequence, uint64_t forward_thread,
   return thread.child(origin_of(thread, sequence, forward_thread, root), Kind::backward, name);
 }
 
-void leave(uint32_t context) {
-  if (context) this_thread().leave(context);
+void leave(void *in, uint32_t context) {
+  if (context) static_cast<Thread *>(in)->leave(context);
 }
 
 uint64_t open_range(uint32_t name, void **in) {
@@ -89,12 +92,14 @@ void sample(uint32_t context, const TileprofVisit *visit) {
   if (context) this_thread().add_sample(context, *visit);
 }
 
-const TileprofObserver kTable = {
-    TILEPROF_OBSERVER_VERSION, name,       enter,       enter_backward, find_backward, leave,
-    open_range,                close_range, work,       sample};
-
 } // namespace
 
-const TileprofObserver *observer_table() { return &kTable; }
+const TileprofObserver *observer_table() {
+  static const TileprofObserver table = {
+      TILEPROF_OBSERVER_VERSION, name,          thread, recorder().forks(), enter,
+      enter_backward,            find_backward, leave,  open_range,         close_range,
+      work,                      sample};
+  return &table;
+}
 
 } // namespace tileprof

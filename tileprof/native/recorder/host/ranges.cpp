@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/entries.h"
 #include "host/recorder.h"
 #include "host/threads.h"
 
@@ -19,10 +20,13 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   // Where there are Python frames they say where it is: of native frames, some have returned when
   // the range has begun.
   auto start = std::make_shared<RangeStart>();
-  collect_frames(nullptr, start->frames);
+  collect_frames(now.thread, nullptr, start->frames);
   if (wants_native() && !now.frame) under = through_native(under, now, &start->native);
-  push(child(under, Kind::range, name, domain), under, now, nullptr, std::move(start));
-  entries_.back().range = ++ranges_;
+  Entry &entry = push(child(under, Kind::range, name, domain), under, now);
+  entry.stop = nullptr;
+  entry.start = std::move(start);
+  entry.range = ++ranges_;
+  begin(entry);
   publish();
   return ranges_;
 }

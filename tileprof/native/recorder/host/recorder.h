@@ -58,6 +58,11 @@ public:
   void after_fork();
   // Counts the processes from which this one is forked.
   uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
+  // The same for readers in C.
+  const uint32_t *forks() const {
+    static_assert(sizeof(generation_) == sizeof(uint32_t));
+    return reinterpret_cast<const uint32_t *>(&generation_);
+  }
 
 private:
   std::mutex mutex_;
@@ -79,6 +84,13 @@ inline void Thread::settle() {
   const uint64_t recording = recorder().recording.load(std::memory_order_relaxed);
   if (recording_ != recording) begin_recording(recording);
   if (ended_.load(std::memory_order_relaxed)) settle_ended();
+}
+// The context that was made after the last one asked for, 0 if it is another one. A program that
+// repeats itself asks in the order in which it asked first, which is the order of the numbers.
+inline ContextId Thread::next_known(const Context &key) {
+  const Contexts &all = recorder().contexts;
+  const ContextId next = last_ + 1;
+  return next < all.size() && all.at(next) == key ? last_ = next : 0;
 }
 // Whether native frames are recorded; all that others pay for them.
 inline bool wants_native() { return recorder().native.load(std::memory_order_relaxed); }

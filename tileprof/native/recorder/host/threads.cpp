@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "host/entries.h"
 #include "host/recorder.h"
 
 namespace tileprof {
@@ -54,21 +55,11 @@ void Thread::begin(uint64_t ident) {
   recording_ = 0;
 }
 
-// The context that was made after the last one asked for, 0 if it is another one. A program that
-// repeats itself asks in the order in which it asked first, which is the order of the numbers.
-ContextId Thread::next_known(const Context &key) {
-  const Contexts &all = recorder().contexts;
-  const ContextId next = last_ + 1;
-  return next < all.size() && all.at(next) == key ? last_ = next : 0;
-}
-
-ContextId Thread::child(ContextId parent, Kind kind, uint64_t a, uint64_t b) {
-  const Context key{parent, kind, a, b};
-  if (const ContextId id = next_known(key)) return id;
+ContextId Thread::known_child(const Context &key) {
   Known &known = place_of(key);
   if (known.id && known.key == key) return last_ = known.id;
-  const ContextId id = recorder().contexts.child(parent, kind, a, b);
-  if (id != parent) known = {key, last_ = id};
+  const ContextId id = recorder().contexts.child(key.parent, key.kind, key.a, key.b);
+  if (id != key.parent) known = {key, last_ = id};
   return id;
 }
 
@@ -134,13 +125,6 @@ size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &no
     if (before.offset != after.offset) break;
   }
   return now.size() - shared;
-}
-
-// The innermost entry, unless a scope was opened since it began, and so is inside it.
-const Entry *Thread::innermost(const PythonScope &scope) const {
-  if (entries_.empty()) return nullptr;
-  const Entry &entry = entries_.back();
-  return scope.identity && entry.scope != scope.identity ? nullptr : &entry;
 }
 
 Thread *Thread::named(uint64_t number) {
@@ -223,7 +207,7 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
       shared.base_thread.load(std::memory_order_relaxed) == ident())
     stop = shared.base_frame.load(std::memory_order_relaxed);
   met_.clear();
-  const bool met = collect_frames(stop, met_);
+  const bool met = collect_frames(moment.thread, stop, met_);
   size_t count = met_.size();
   ContextId from = base;
   if (entry && entry->start)

@@ -90,6 +90,9 @@ struct Entry {
   uint32_t entries = 0;         // how many began right in it
   ContextId twin = 0;           // context of the last of them, if it is an operation of this name
   std::shared_ptr<const RangeStart> start;  // of a range; what others call is told by `stop`
+  // State of the interpreter in which an operation began, nullptr for others. An operation ends
+  // before its thread gives that state up.
+  _ts *python = nullptr;
   // Native frames around this address on the stack belong to what led to the entry; 0: not known,
   // as for calls and ranges, which are within those of the next entry around that has one.
   uintptr_t on_stack = 0;
@@ -140,6 +143,8 @@ public:
 
   // `on_stack` is something that belongs to the native frame that the entry ends with.
   ContextId enter(Kind kind, NameId name, uint64_t b = 0, const void *on_stack = nullptr);
+  // `enter` of an operation, inline (entries.h).
+  ContextId enter_operation(NameId name, const void *on_stack);
   // Enters under a given context instead of the path that leads here.
   ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0,
                         const void *on_stack = nullptr);
@@ -157,7 +162,11 @@ public:
   // Another thread ended it; this one closes it when it comes by.
   void ended_elsewhere(uint64_t range);
 
-  ContextId child(ContextId parent, Kind kind, uint64_t a, uint64_t b = 0);
+  ContextId child(ContextId parent, Kind kind, uint64_t a, uint64_t b = 0) {
+    const Context key{parent, kind, a, b};
+    const ContextId id = next_known(key);
+    return id ? id : known_child(key);
+  }
 
   uint64_t ident() const { return ident_.load(std::memory_order_relaxed); }
   // Host time in operations and calls, cumulative; one that is open counts until now.
@@ -272,10 +281,14 @@ private:
   ContextId known_frames(ContextId base, size_t count) const;
   ContextId frame_child(ContextId parent, const Frame &frame);
   ContextId next_known(const Context &key);
+  ContextId known_child(const Context &key);
   Known &place_of(const Context &key) { return known_[HashContext()(key) % kKnown]; }
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
   Moment moment();
+  // Whether nothing in Python has changed since the innermost entry began, an operation: what begins
+  // now is right in it.
+  bool is_still_in_operation() const;
   ContextId path(const Moment &moment, bool known_only = false);
   ContextId outside_of_python() const;
   // The context of the native frames that were called since, below a base.
@@ -284,8 +297,11 @@ private:
   ContextId native_chain(ContextId base, const NativeFrame *innermost, size_t count);
   uintptr_t native_limit(const Moment &moment) const;
   ContextId parent_of(Kind kind, const Moment &moment);
-  ContextId push(ContextId context, ContextId under, const Moment &moment,
-                 const void *on_stack = nullptr, std::shared_ptr<const RangeStart> start = nullptr);
+  Entry &push(ContextId context, ContextId under, const Moment &moment,
+              const void *on_stack = nullptr);
+  // Begins the time of the entry that was pushed last.
+  void begin(Entry &entry);
+  ContextId enter_within(Kind kind, NameId name, uint64_t b, const void *on_stack);
   void pop(uint64_t now);
   void count(const Entry &entry, HostTime &time);
   void close(size_t at, uint64_t now);
