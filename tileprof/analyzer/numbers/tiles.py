@@ -18,5 +18,7 @@ PADDING_MATRIX = 2
 VALUES_MOST_BLOCKS = 1 << 18
 """Blocks of a grid, more than which are not followed one by one: memory goes with them."""
 
+# -- tiles/round_trips
+
 RELAYS_LEAST_BITS = 32
 """Bits of the smallest asynchronous copy of a thread (PTX, `cp.async`)."""
