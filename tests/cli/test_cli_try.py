@@ -251,9 +251,9 @@ def test_findings_give_candidates(folder: Path) -> None:
 
 def test_models_are_compiled_in_place_of_the_function_that_runs_the_steps(folder: Path) -> None:
     """torch.compile of `main` would compile the loop around the steps."""
-    (folder / "a.py").write_text("def main():\n    model()\nmain()\n")
+    (folder / "steps.py").write_text("def main():\n    model()\nmain()\n")
     late = replace(
-        finding("suggestion", "late", gain=1.5), fixes=(CompiledFunction("a.py", "", 2),)
+        finding("suggestion", "late", gain=1.5), fixes=(CompiledFunction("steps.py", "", 2),)
     )
     (found,) = of_report(report_with(late))
     assert found.fixes == (COMPILED_MODELS,)
