@@ -67,7 +67,7 @@ def test_recordings_open_with_the_commands_of_the_task(
         learn.start(name)
     shown = {
         ("view", "training.tprof", "-d", "4"): ["137 ms"],
-        ("report", "training.tprof"): ["(precision)", "2.14×", "1,236 times"],
+        ("report", "training.tprof"): ["(precision)", "2.13×", "1,236 times"],
         ("report", "warning.tprof", "-i", "bank"): ["bank_conflict, kernels.cu:34", "copy_wait"],
         ("check", "find_race.py:smooth", "--set", "M=6", "--set", "N=96"): [":27", ":29"],
         (

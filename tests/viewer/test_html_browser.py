@@ -98,7 +98,7 @@ def test_the_account_stands_above_the_findings(shown: Shown) -> None:
     order = page.run("""[...document.querySelectorAll('.findings > *')].map(e => e.className)""")
     assert order[:2] == ["account", "finding"]
     assert page.texts(".account .headline") == [
-        "The first 3 suggestions together likely make it 1.31× as fast (1.12–1.48)."
+        "The first 3 suggestions together likely make it 1.32× as fast (1.12–1.49)."
     ]
     legend = [re.sub(r" [\d.]+ % .*", "", each) for each in page.texts(".legend li")]
     assert legend == [

@@ -80,7 +80,7 @@ EXERCISE = Exercise(
               ('RULE = None  # name of the rule behind the first suggestion, as "small-grid"',
                'RULE = "precision"'),
               ("GAIN = None  # how many times as fast that change is expected to make the program",
-               "GAIN = 2.14"),
+               "GAIN = 2.13"),
               ("WAITS = None  # how often the program waited for a number from the device",
                "WAITS = 1236"))),
     ),
