@@ -68,7 +68,7 @@ def fits(group: Sequence[Program], memory: float) -> bool:
 
 
 class Room:
-    """What processes share while they warm up: memory of the device, in GB, and the processors."""
+    """Memory of the device, in GB, and processors, which processes share while they warm up."""
 
     def __init__(self, memory: float) -> None:
         self._free = memory

@@ -112,7 +112,7 @@ def test_tiles_by_way_of_another_buffer(text: str, count: int) -> None:
 
 @pytest.mark.usefixtures("lined")
 def test_cost_of_a_second_copy_leaves_out_waits_for_products() -> None:
-    """Of a loop's samples those of the copy go, and of the barrier behind it up to the product."""
+    """Count as the gain the samples of a loop's copy, and of the barrier from it to the product."""
     code = (
         ("WARPGROUP.DEPBAR.LE gsb0, 0x0", {"gmma": 2000}, 1, 8),
         ("STS.128 [R1], R4", {"short_scoreboard": 2000}, 1, 8),

@@ -62,7 +62,7 @@ def test_an_optimizer_with_state_has_to_be_another_one() -> None:
 
 
 def test_gaps_before_launches_that_go() -> None:
-    """Of ten launches four stay; without a recording 0.73 of the gaps are there."""
+    """Save six launches of ten, and their gaps, of which a run without a recording has 0.73."""
     finding = only(looked_up(late=50), "embedding")
     gain = finding.program_gain
     assert gain is not None

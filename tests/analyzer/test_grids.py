@@ -279,7 +279,7 @@ def test_gain_of_a_block_for_each_tile() -> None:
 def test_gain_of_blocks_for_tiles_where_half_of_the_places_are_free(
     issued: int, least: float, most: float
 ) -> None:
-    """As many warps again issue in cycles in which none does now, as long as there are some."""
+    """Gain at most the cycles in which no warp issues, where twice as many warps are there."""
     waits = {"wait": 1000 - issued, "wait_not_issued": 1000 - issued, "selected": issued}
     code = [("FFMA R0, R0, R1, R2", waits, 1, 10)]
     made = Made(ir=WALK.format(rows=64), attributes=launch(132 * 4, 8), code=code)

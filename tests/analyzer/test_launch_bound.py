@@ -63,7 +63,7 @@ def test_more_work_per_launch_is_all_that_a_small_device_time_gains() -> None:
     gain = finding.program_gain
     assert gain is not None
     assert (gain.mid, gain.high) == pytest.approx((5, 10))
-    # That is more than a compiler brings; of a small gain nothing of the kind is said.
+    # Only a gain above what compilers bring is told together with what they bring.
     assert "torch.compile alone brought 0.7 to 1.5 times" in finding.evidence[-1].text
     small = only(late().profile(), "launch-bound")
     assert not any("torch.compile" in each.text for each in small.evidence)

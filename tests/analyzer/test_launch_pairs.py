@@ -66,7 +66,7 @@ def writes(draw: Random) -> tuple[str, int, set[tuple[int, ...]]]:
 
 
 def test_launch_that_covers_a_tensor_writes_each_element() -> None:
-    """As counted one by one; said of most that do, where axes go apart."""
+    """Agree with counting the elements one by one; find most of those that cover, by free axes."""
     draw, said = Random(7), Counter[tuple[bool, bool]]()
     for _ in range(300):
         text, elements, stored = writes(draw)
@@ -120,7 +120,7 @@ def in_parts(X: T.Tensor((30, 100), T.float32)):  # noqa: ANN201
 def test_tensor_that_another_launch_overwrites(
     change: tuple[str, str], written_twice: list[str]
 ) -> None:
-    """In parts: by a loop in two branches, a copy, and a tile that reaches beyond the tensor."""
+    """Put parts together: two branches in a loop, a copy, a tile that ends beyond the tensor."""
     text = print_kernel(in_parts.compile().program.kernel)
     if change[0] == "otherwise":
         start = text.index("} otherwise {")

@@ -91,7 +91,7 @@ def test_a_faster_device_waits_for_the_host() -> None:
 
 
 def test_launches_that_go_leave_the_host_less_to_do() -> None:
-    """Of the host's 87.6 ms around 40 of slack, 40.4 go with 30 of the kernels' time."""
+    """Take 40.4 ms of gaps from the host's 87.6, and the kernels' 30 where launches go too."""
     for goes, left in ((True, 40 + max(10, 87.6 - 40.4 - 30)), (False, 40 + 87.6 - 40.4)):
         made = Made(late=80, slack=40)
         claim = made.claim(30, made.product, gaps=40.4, exposed=float(goes), goes=goes)

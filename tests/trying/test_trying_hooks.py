@@ -277,7 +277,7 @@ def test_functions_are_decorated_by_name_and_by_line() -> None:
     ],
 )
 def test_functions_that_run_the_steps_are_known(source: str, name: str, runs: bool) -> None:
-    """What the file itself calls, or a loop that makes gradients; not one step, nor a part."""
+    """Find functions that the file calls, or that loop over gradients; no step, no part of one."""
     assert runs_steps(source, name) is runs
 
 

@@ -55,6 +55,16 @@ class Told:
         return self.remark.location
 
     @property
+    def line(self) -> int:
+        """Number of that line, 0 where not known."""
+        return self.location.line if self.location else 0
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Kind of the access (`load`, `store`, `atomic`), its tensor, and its line."""
+        return self.remark.op, self.remark.name, self.line
+
+    @property
     def ways(self) -> float:
         """Sectors for each that is needed."""
         return self.access.sectors / max(self.access.needed, 1)

@@ -12,14 +12,6 @@ Only what is plain counts: a name that a function assigns once, and of which all
 copy stays where the kernel changes it, or where what was copied may change before the kernel reads
 it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
 is stored.
-
-Tensors that slow a kernel down are found the same way (`tensor_faults`): numbers in order, by which
-it takes its rows, what it stores for nobody, and elements that begin at an odd place:
-
-    kernel[grid](x, torch.arange(n), out)  addresses are made of what is loaded of the numbers
-    kept = torch.empty_like(x)             the kernel stores to it, and nothing else has it
-    kernel[grid](x, kept, out)
-    out = torch.empty(n + 1)[1:].view(…)   no address is known to be a multiple of 16 bytes
 """
 
 from __future__ import annotations
@@ -30,17 +22,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from tileprof.analyzer.program.calls import called, parsed
-from tileprof.analyzer.program.triton_kernels import (
-    Launch,
-    TritonKernel,
-    imported_names,
-    is_kernel,
-    launched,
+from tileprof.analyzer.program.calls import called
+from tileprof.analyzer.program.host_functions import (
+    CASTS,
+    EMPTY,
+    FILLED,
+    HostFunction,
+    functions_of,
+    lines_of,
 )
-from tileprof.once import cached_property
+from tileprof.analyzer.program.triton_kernels import Launch, TritonKernel
 
-Fault: TypeAlias = Literal["counted", "unread", "unaligned"]
 How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
 
 _WIDTHS = {
@@ -49,16 +41,6 @@ _WIDTHS = {
     "uint8": 1, "bool": 1,
 }  # fmt: skip
 """Bytes of an element, by the name of its type or of the method that casts to it."""
-_CASTS = ("double", "long", "float", "half", "bfloat16")
-_EMPTY = ("empty", "empty_like", "new_empty", "empty_strided")
-_FILLED = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full",
-           "full_like", "new_full")  # fmt: skip
-_OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "dim", "element_size",
-             "is_contiguous", "new_empty", "new_zeros")  # fmt: skip
-"""Attributes that read no element of a tensor."""
-_VIEWS = ("view", "reshape", "view_as", "unflatten", "unsqueeze")
-"""Methods whose result begins where the tensor does."""
-_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,38 +74,7 @@ def host_passes(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[HostPass,
     """Return all such calls of a file, none where it is no Python."""
     known = {each.name: each for each in kernels}
     return tuple(
-        found for function in _functions(text) for found in _Function(function, known).passes()
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TensorFault:
-    """A tensor that a function gives a kernel, which is faster without it, or with another one."""
-
-    kind: Fault
-    call: str
-    """Text of the call that makes it."""
-    lines: range
-    """Lines of that call."""
-    tensor: str
-    """Its name, or the text of the call."""
-    kernel: str
-    parameter: str
-    """The kernel's name for the tensor that it is given."""
-    accesses: tuple[int, ...]
-    """Lines of the kernel that load from or store to it."""
-    launch: range
-    """Lines of the call that launches the kernel."""
-    offset: int = 0
-    """Elements that it begins behind the begin of its memory."""
-
-
-@lru_cache(maxsize=64)
-def tensor_faults(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[TensorFault, ...]:
-    """Return all such tensors of a file, none where it is no Python."""
-    known = {each.name: each for each in kernels}
-    return tuple(
-        found for function in _functions(text) for found in _Function(function, known).faults()
+        found for function in functions_of(text) for found in _Passes(function, known).passes()
     )
 
 
@@ -131,20 +82,11 @@ def tensor_faults(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[TensorF
 def passes_written(text: str) -> Mapping[How, int]:
     """Return how many calls of a file, outside of kernels, copy, cast or fill a tensor."""
     counts: dict[How, int] = {}
-    for function in _functions(text):
+    for function in functions_of(text):
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and (made := _pass_of(node)) is not None:
                 counts[made.how] = counts.get(made.how, 0) + 1
     return counts
-
-
-def _functions(text: str) -> Iterator[ast.FunctionDef]:
-    """Functions of the host that are in no other one."""
-    tree = parsed(text)
-    imported = imported_names(text)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.FunctionDef) and not is_kernel(node, imported):
-            yield node
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,29 +98,8 @@ class _Pass:
     """Bytes of an element of the result; 0 where not known."""
 
 
-class _Function:
-    """The calls and names of one function of the host."""
-
-    def __init__(self, function: ast.FunctionDef, kernels: Mapping[str, TritonKernel]) -> None:
-        self.nodes = [node for each in function.body for node in ast.walk(each)]
-        self.above = {
-            child: node for node in (function, *self.nodes) for child in ast.iter_child_nodes(node)
-        }
-        self.launches = [
-            held for node in self.nodes
-            if isinstance(node, ast.Call) and (held := launched(node, kernels)) is not None
-        ]  # fmt: skip
-        self.uses: dict[str, list[ast.Name]] = {}
-        self.bound: dict[str, list[ast.expr | None]] = {}
-        """What is bound to each name; None where that is not plain."""
-        arguments = function.args
-        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            self.bound[each.arg] = [None]
-        for node in self.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self.uses.setdefault(node.id, []).append(node)
-            elif isinstance(node, ast.Name):
-                self.bound.setdefault(node.id, []).append(self._value(node))
+class _Passes(HostFunction):
+    """The calls of one function of the host that only move, cast or fill."""
 
     def passes(self) -> Iterator[HostPass]:
         """Yield the passes of all launches."""
@@ -189,57 +110,14 @@ class _Function:
                     yield from self._cleared(launch, parameter, given)
                     yield from self._after(launch, parameter, given)
 
-    def faults(self) -> Iterator[TensorFault]:
-        """Yield the tensors of all launches that slow their kernels down."""
-        for launch in self.launches:
-            kernel = launch.kernel
-            unread = {each for each in launch.given if self._unread(launch, each)}
-            if not {*kernel.stores, *kernel.added} - unread:
-                unread = set()  # then nothing of the kernel is read, as in a measurement of it
-            for parameter, given in launch.given.items():
-                made = self._made(given)
-                accesses = {*kernel.loads.get(parameter, ()), *kernel.stores.get(parameter, ())}
-                offset = _offset(made) if accesses else 0
-                found: dict[Fault, bool] = {
-                    "counted": self._counts(launch, parameter), "unread": parameter in unread,
-                    "unaligned": offset > 0,
-                }  # fmt: skip
-                for kind in (each for each in found if found[each]):
-                    yield TensorFault(
-                        kind, ast.unparse(made), _lines(made), ast.unparse(given), kernel.name,
-                        parameter, tuple(sorted(accesses)), _lines(launch.call), offset,
-                    )  # fmt: skip
-
-    def _made(self, given: ast.expr) -> ast.expr:
-        """What an argument is, or what was bound to its name, where that is plain."""
-        value = self._once(given.id) if isinstance(given, ast.Name) else None
-        return value or given
-
-    def _counts(self, launch: Launch, parameter: str) -> bool:
-        """Whether a kernel takes its rows by 0, 1, 2, …, which nothing changes."""
-        kernel, given = launch.kernel, launch.given[parameter]
-        if parameter not in kernel.indices or not kernel.only_loads(parameter):
-            return False
-        alone = not isinstance(given, ast.Name) or self._loaded_alone(given.id)
-        return alone and _numbers_in_order(self._made(given))
-
-    def _unread(self, launch: Launch, parameter: str) -> bool:
-        """Whether a kernel alone has a new tensor, and only stores to it."""
-        given = launch.given[parameter]
-        if not isinstance(given, ast.Name) or not launch.kernel.only_stores(parameter):
-            return False
-        made = self._made(given)
-        fresh = isinstance(made, ast.Call) and called(made) in (*_EMPTY, *_FILLED)
-        return fresh and all(e is given or self._of_shape(e) for e in self.uses[given.id])
-
     def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of an input that kernels alone read."""
         if not launch.kernel.only_loads(parameter):
             return
         made = given
         if isinstance(given, ast.Name):
-            value = self._once(given.id)
-            if value is None or not self._loaded_alone(given.id):
+            value = self.once(given.id)
+            if value is None or not self.is_loaded_alone(given.id):
                 return
             made = value
         held = _pass_of(made) if isinstance(made, ast.Call) else None
@@ -252,11 +130,11 @@ class _Function:
 
     def _cleared(self, launch: Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
         """A tensor that is filled, and first used where a kernel stores all of it."""
-        value = self._once(given.id)
+        value = self.once(given.id)
         held = _pass_of(value) if isinstance(value, ast.Call) else None
         if held is None or held.how != "filled" or parameter not in launch.kernel.fills:
             return
-        uses = [each for each in self.uses[given.id] if not self._of_shape(each)]
+        uses = [each for each in self.uses[given.id] if not self.is_of_shape(each)]
         first = min(uses, key=lambda each: (each.lineno, each.col_offset))
         often = sum(isinstance(e, ast.Name) and e.id == given.id for e in launch.given.values())
         if first is given and often == 1:
@@ -264,17 +142,17 @@ class _Function:
 
     def _after(self, launch: Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
         """A copy of a result that nothing else reads."""
-        value, kernel = self._once(given.id), launch.kernel
+        value, kernel = self.once(given.id), launch.kernel
         if not isinstance(value, ast.Call) or not kernel.only_stores(parameter):
             return
-        if called(value) not in (*_EMPTY, *_FILLED):
+        if called(value) not in (*EMPTY, *FILLED):
             return
         others = [
-            each for each in self.uses[given.id] if each is not given and not self._of_shape(each)
+            each for each in self.uses[given.id] if each is not given and not self.is_of_shape(each)
         ]
         if len(others) != 1:
             return
-        call = self._around(others[0])
+        call = self.call_around(others[0])
         held = _pass_of(call) if call is not None else None
         if call is None or held is None or held.source is not others[0] or held.how == "filled":
             return
@@ -292,57 +170,15 @@ class _Function:
         if result and how in ("widened", "narrowed"):
             how = "narrowed" if held.after < before else "widened"
         return HostPass(
-            how, result, ast.unparse(call), _lines(call), ast.unparse(tensor), kernel.name,
-            parameter, tuple(sorted(accesses)), _lines(launch.call), before, held.after,
+            how, result, ast.unparse(call), lines_of(call), ast.unparse(tensor), kernel.name,
+            parameter, tuple(sorted(accesses)), lines_of(launch.call), before, held.after,
         )  # fmt: skip
-
-    # -- names
-
-    def _value(self, target: ast.Name) -> ast.expr | None:
-        """What a statement binds to a name, where it is an assignment of one value, or of as many
-        as it has targets."""
-        above = self.above.get(target)
-        if isinstance(above, (ast.Assign, ast.AnnAssign)):
-            return above.value
-        outer = self.above.get(above) if isinstance(above, ast.Tuple) else None
-        if not isinstance(above, ast.Tuple) or not isinstance(outer, ast.Assign):
-            return None
-        values = outer.value.elts if isinstance(outer.value, ast.Tuple) else []
-        same = len(values) == len(above.elts)
-        return values[above.elts.index(target)] if same else None
-
-    def _once(self, name: str) -> ast.expr | None:
-        """The value of a name that is bound but once."""
-        values = self.bound.get(name, [])
-        return values[0] if len(values) == 1 else None
-
-    def _of_shape(self, use: ast.Name) -> bool:
-        """Whether a use of a name reads no element: `x.shape`, or `torch.empty_like(x)`."""
-        above = self.above.get(use)
-        if isinstance(above, ast.Attribute):
-            return above.attr in _OF_SHAPE
-        return isinstance(above, ast.Call) and called(above) in _LIKE
-
-    @cached_property
-    def _loaded(self) -> set[ast.expr]:
-        """Arguments of kernels that only load from them."""
-        return {
-            argument
-            for launch in self.launches
-            for parameter, argument in launch.given.items()
-            if launch.kernel.only_loads(parameter)
-        }
-
-    def _loaded_alone(self, name: str, line: int = 0) -> bool:
-        """Whether all uses of a name, from a line on, are arguments of such kernels."""
-        later = [each for each in self.uses.get(name, ()) if each.lineno > line]
-        return all(each in self._loaded or self._of_shape(each) for each in later)
 
     def _unchanged(self, source: ast.expr, made: ast.expr) -> bool:
         """Whether nothing after a copy was made may change what it was made of."""
         names = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
         last = made.end_lineno or made.lineno
-        return all(self._loaded_alone(each, last) for each in names)
+        return all(self.is_loaded_alone(each, last) for each in names)
 
     def _changed(self, source: ast.expr, launch: Launch) -> bool:
         """Whether a kernel may change what was copied for it, which it then needs a copy of."""
@@ -354,56 +190,6 @@ class _Function:
             for each in ast.walk(argument)
         )
 
-    def _around(self, use: ast.Name) -> ast.Call | None:
-        """The call that a use is the tensor of: `x.to(…)`, `torch.clone(x)`, `y.copy_(x)`."""
-        above = self.above.get(use)
-        if isinstance(above, ast.Attribute):
-            above = self.above.get(above)
-        return above if isinstance(above, ast.Call) else None
-
-
-def _numbers_in_order(node: ast.expr) -> bool:
-    """Whether an expression is `torch.arange` from 0 in steps of 1, whatever type it is cast to."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if ast.unparse(node.func) == "torch.arange":
-            first, step = node.args[:-1][:1], node.args[2:]
-            counted = not {"start", "step"} & {each.arg for each in node.keywords}
-            given = (*zip(first, (0,)), *zip(step, (1,)))
-            return counted and all(
-                isinstance(each, ast.Constant) and each.value == at for each, at in given
-            )
-        if called(node) not in (*_CASTS, "int", "to", "type", "cuda", "contiguous"):
-            return False
-        node = node.func.value
-    return False
-
-
-def _offset(node: ast.expr) -> int:
-    """Elements that a slice of a tensor of one axis leaves out before it; 0 for what is none."""
-    while isinstance(node, ast.Call) and called(node) in _VIEWS:
-        if not isinstance(node.func, ast.Attribute):
-            return 0
-        node = node.func.value
-    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
-        return 0
-    lower, of = node.slice.lower, node.value
-    if not isinstance(lower, ast.Constant) or not isinstance(lower.value, int):
-        return 0
-    return lower.value if isinstance(of, ast.Call) and _has_one_axis(of) else 0
-
-
-def _has_one_axis(call: ast.Call) -> bool:
-    """Whether a call makes a tensor of one axis, by its text."""
-    name, given = called(call), call.args
-    if name in (*_EMPTY, *_FILLED) and len(given) == 1:
-        return not isinstance(given[0], (ast.Tuple, ast.List, ast.Starred, ast.Name))
-    flat = name in ("view", "reshape") and [ast.unparse(each) for each in given] == ["-1"]
-    return flat or name in ("flatten", "ravel")
-
-
-def _lines(node: ast.expr) -> range:
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
-
 
 def _pass_of(call: ast.Call) -> _Pass | None:
     """What a call does with a whole tensor, where it does nothing else."""
@@ -411,7 +197,7 @@ def _pass_of(call: ast.Call) -> _Pass | None:
     if not isinstance(function, ast.Attribute):
         return None
     of_torch = isinstance(function.value, ast.Name) and function.value.id == "torch"
-    if name in _FILLED:
+    if name in FILLED:
         return _Pass("filled", None, _element(call))
     if name == "clone":
         source = call.args[0] if of_torch and call.args else function.value
@@ -420,7 +206,7 @@ def _pass_of(call: ast.Call) -> _Pass | None:
         return _Pass("copied", call.args[0], 0)
     if of_torch:
         return None
-    if name in _CASTS and not call.args:
+    if name in CASTS and not call.args:
         return _cast(function.value, _WIDTHS[name])
     if name in ("to", "type") and call.args[:1]:
         words = [ast.unparse(each) for each in (*call.args, *(k.value for k in call.keywords))]

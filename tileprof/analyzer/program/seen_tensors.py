@@ -1,7 +1,7 @@
 """Tensors that slow a Triton kernel down, as text and recorder agree on them.
 
 In: a profile's sources and launches, and a kernel's name.  Out: each such tensor of the text
-(`host_passes`) with what the launches were given for it, where all launches that were seen come
+(`tensor_faults`) with what the launches were given for it, where all launches that were seen come
 from the call in the text, with tensors that are alike.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileprof.analyzer.program.host_passes import Fault, TensorFault, tensor_faults
+from tileprof.analyzer.program.tensor_faults import Fault, TensorFault, tensor_faults
 from tileprof.analyzer.program.triton_kernels import TritonKernel, kernels_of, triton_kernels
 from tileprof.profile import LaunchVariant, Tables, TensorArgument
 

@@ -103,8 +103,7 @@ def _is_meant(case: KernelCase, said: Told) -> bool:
     whose sectors only data tell, other loads have, or the tile takes anyway."""
     if said.remark.op == "load" and said.access.sectors >= WARP and _is_gathered(case, said):
         return False
-    line = said.location.line if said.location else 0
-    if (said.remark.op, said.remark.name, line) in placed_by_data(case.tiles):
+    if said.key in placed_by_data(case.tiles):
         return False
     if said.remark.op == "load" and (_is_with_neighbours(case, said) or _is_row_each(case, said)):
         return False
@@ -115,8 +114,7 @@ def _is_meant(case: KernelCase, said: Told) -> bool:
 
 
 def _is_gathered(case: KernelCase, said: Told) -> bool:
-    line = said.location.line if said.location else 0
-    return line in lines_by_number(case.tiles)
+    return said.line in lines_by_number(case.tiles)
 
 
 def _is_with_neighbours(case: KernelCase, said: Told) -> bool:
@@ -131,11 +129,11 @@ def _is_with_neighbours(case: KernelCase, said: Told) -> bool:
 
 def _is_row_each(case: KernelCase, said: Told) -> bool:
     """Whether it copies a tile whose rows are shorter than a sector, so that each takes one."""
-    line, name = said.location.line if said.location else 0, f"%{said.remark.name}"
+    name = f"%{said.remark.name}"
     views = {op.result: op for op in case.tiles.named("view") if op.source == name}
     for copy in case.tiles.named(*COPIES):
         sizes = views[copy.source].numbers("sizes") if copy.source in views else ()
-        if copy.line == line and sizes:
+        if copy.line == said.line and sizes:
             row = sizes[-1] * case.tiles.types[name].bits / 8
             return row < SECTOR and said.access.sectors * row <= WARP * said.access.width
     return False

@@ -137,7 +137,7 @@ def _in_order(case: KernelCase) -> Iterator[Draft]:
     said = [
         each for each in told(case) if _is_narrow(each)
         if (each.remark.op != "load" or each.remark.name not in shifted)
-        and _access_of(each) not in begun_by_data(case.tiles)
+        and each.key not in begun_by_data(case.tiles)
     ]  # fmt: skip
     counted = list(requests(code, _narrow(code))) if code else []
     where = {i for each in said for i in told_at(case, code, each)} if code else set[int]()
@@ -213,10 +213,6 @@ def _is_kept_narrow(case: KernelCase, each: Request) -> bool:
     """Whether where it begins is no multiple of 16 bytes, whoever has which element."""
     code, index = case.code, each.instruction.index
     return index in loaded_beside(case) or (code is not None and begins_by_number(code, index))
-
-
-def _access_of(said: Told) -> tuple[str, str, int]:
-    return said.remark.op, said.remark.name, said.location.line if said.location else 0
 
 
 def _could_widen(each: Request) -> bool:

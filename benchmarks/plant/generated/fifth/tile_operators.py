@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from plant.generated.fresh.tile_operators import _index, read_by_element
 from plant.generated.operators import Operator, Site
 from plant.generated.programs import Program, dotted
 from plant.generated.tile_operators import dotted_base
@@ -74,18 +75,8 @@ def paired(program: Program) -> Iterator[Site]:
     launch = _launch(program)
     if launch is None:
         return
-    for name, extents in _tensors(program).items():
-        uses = [node for each in launch.node.body for node in ast.walk(each)
-                if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
-        spots = [program.parents[each] for each in uses]
-        single = all(
-            isinstance(spot, ast.Subscript) and isinstance(spot.ctx, ast.Load)
-            and program.turns(spot, "T.Parallel")
-            and not any(isinstance(each, ast.Slice) for each in _index(spot))
-            for spot in spots
-        )  # fmt: skip
-        nested = any(other in spots for spot in spots for other in program.around(spot))
-        if not spots or not single or nested or len(extents) > 3:
+    for name, extents, spots in read_by_element(program, launch):
+        if len(extents) > 3:
             continue
         *outer, last = extents
         axes = ["p", "q"][: len(outer)]
@@ -104,16 +95,10 @@ def paired(program: Program) -> Iterator[Site]:
         ))  # fmt: skip
         edits = [program.before(launch.node, text)]
         for spot in spots:
-            assert isinstance(spot, ast.Subscript)
             inner = ", ".join(map(program.segment, _index(spot)))
             edits.append(program.replace(spot, f"{name}_pairs[{inner}, 0]"))
-        lines = tuple(sorted({spot.lineno for spot in spots if isinstance(spot, ast.Subscript)}))
+        lines = tuple(sorted({spot.lineno for spot in spots}))
         yield Site(tuple(edits), lines, causes, f"{name} as pairs", counts=grid[1:])
-
-
-def _index(spot: ast.Subscript) -> list[ast.expr]:
-    held = spot.slice
-    return list(held.elts) if isinstance(held, ast.Tuple) else [held]
 
 
 def _long_indices(program: Program) -> Iterator[Site]:

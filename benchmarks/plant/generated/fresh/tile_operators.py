@@ -16,6 +16,7 @@ from plant.generated.tile_operators import dotted_base
 from plant.generated.tile_rewrites import (
     _buffers,
     _dtype,
+    _Launch,
     _launch,
     _read,
     _reductions,
@@ -212,24 +213,34 @@ def _cleared(program: Program) -> Iterator[Site]:
                counts=grid[1:])  # fmt: skip
 
 
+def read_by_element(
+    program: Program, launch: _Launch
+) -> Iterator[tuple[str, list[str], list[ast.Subscript]]]:
+    """Yield tensors that a launch only reads, an element at each point of a parallel loop: name,
+    extents, and the reads, none of which is in the index of another one."""
+    for name, extents in _tensors(program).items():
+        uses = [node for each in launch.node.body for node in ast.walk(each)
+                if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
+        above = [program.parents[each] for each in uses]
+        spots = [
+            spot for spot in above
+            if isinstance(spot, ast.Subscript) and isinstance(spot.ctx, ast.Load)
+            and program.turns(spot, "T.Parallel")
+            and not any(isinstance(each, ast.Slice) for each in _index(spot))
+        ]  # fmt: skip
+        nested = any(other in spots for spot in spots for other in program.around(spot))
+        if spots and len(spots) == len(above) and not nested:
+            yield name, extents, spots
+
+
 def _turned_input(program: Program) -> Iterator[Site]:
     """Transpose an input by a launch of its own, and read it by columns."""
     causes = ("scattered-access", "needless-pass", "redundant-traffic", "narrow-access")
     launch = _launch(program)
     if launch is None:
         return
-    for name, extents in _tensors(program).items():
-        uses = [node for each in launch.node.body for node in ast.walk(each)
-                if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
-        spots = [program.parents[each] for each in uses]
-        single = all(
-            isinstance(spot, ast.Subscript) and isinstance(spot.ctx, ast.Load)
-            and len(_index(spot)) == 2 and program.turns(spot, "T.Parallel")
-            and not any(isinstance(each, ast.Slice) for each in _index(spot))
-            for spot in spots
-        )  # fmt: skip
-        nested = any(other in spots for spot in spots for other in program.around(spot))
-        if len(extents) != 2 or not spots or not single or nested:
+    for name, extents, spots in read_by_element(program, launch):
+        if len(extents) != 2 or any(len(_index(spot)) != 2 for spot in spots):
             continue
         rows, columns = extents
         grid = (f"T.ceildiv({rows}, 64)", f"T.ceildiv({columns}, 64)")
@@ -241,7 +252,6 @@ def _turned_input(program: Program) -> Iterator[Site]:
         ))  # fmt: skip
         edits = [program.before(launch.node, text)]
         for spot in spots:
-            assert isinstance(spot, ast.Subscript)
             one, other = map(program.segment, _index(spot))
             edits.append(program.replace(spot, f"{name}_turned[{other}, {one}]"))
         yield Site(tuple(edits), (), causes, f"{name} turned before",

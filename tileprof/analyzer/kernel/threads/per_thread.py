@@ -65,7 +65,7 @@ def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> floa
     if not asked:
         return 0.0
     latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
-    short = peak.value / launch.multiprocessors * latency / asked if asked else 0.0
+    short = peak.value / launch.multiprocessors * latency / asked
     return short if short > 1 else 0.0
 
 
@@ -95,8 +95,8 @@ def by_latency(code: KernelCode, where: Collection[int], short: float) -> Weight
 
 
 def by_turns(code: KernelCode, where: Collection[int]) -> Weights:
-    """By row, waits for loads of which each is used before the next one begins, as far as fewer and
-    wider ones are waited for less often; nothing where most are under way together.
+    """Return by row the samples that wait for loads of which each is used before the next one
+    begins, as far as fewer and wider loads save them; nothing where most are under way together.
 
     A branch around each access, which checks an index that was loaded, does that to a loop of
     points that stands there point by point.

@@ -1,7 +1,7 @@
 """Rows that a Triton kernel takes by the numbers 0, 1, 2, …: a part of `needless-pass`.
 
 Static: the program's text. The kernel is given `torch.arange(n)`, or a name that holds it, and
-makes addresses of the numbers that it loads there (`program/host_passes`). Each number is its own
+makes addresses of the numbers that it loads there (`program/tensor_faults`). Each number is its own
 place, so the kernel needs no list. But no compiler knows that, so elements that are side by side
 are accessed one by one, behind a load. In the machine code these are accesses of less than 16 bytes
 whose addresses come from a load; wider ones are rows, which cost no more than their numbers.
@@ -26,8 +26,8 @@ from tileprof.analyzer.kernel.global_memory import LOADS, STORES, width_of
 from tileprof.analyzer.machine.by_number import is_found_by_number
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, WIDEST
-from tileprof.analyzer.program.host_passes import TensorFault
 from tileprof.analyzer.program.seen_tensors import seen_tensors
+from tileprof.analyzer.program.tensor_faults import TensorFault
 from tileprof.errors import Location
 
 _AUTHOR = (

@@ -4,7 +4,7 @@ Static: the program's text. Triton gives a thread 16 bytes where it can prove th
 multiples of that, and that a mask has the same value for neighbours. It can not where
 
 - the kernel is given a slice of a flat tensor that leaves elements out at its begin, so that its
-  address is no multiple of 16 bytes (`program/host_passes`; the recorder tells how wide elements
+  address is no multiple of 16 bytes (`program/tensor_faults`; the recorder tells how wide elements
   are), or
 - a mask says `at <= n - 1`: what is known of n, that it is a multiple of 16, is lost by the
   subtraction. The recorder tells that n is one.

@@ -2,7 +2,7 @@
 
 Static: the program's text. A function makes a tensor, gives it to one launch that only stores to
 it, and does not use it again; the kernel stores something else that is used
-(`program/host_passes`). The recorder tells how large the tensor is.
+(`program/tensor_faults`). The recorder tells how large the tensor is.
 
 Dynamic: the bytes of the tensor beside those of the kernel's work. What goes is the difference of
 the times that memory takes for all of them and for the others, by the roofs of both mixes of reads

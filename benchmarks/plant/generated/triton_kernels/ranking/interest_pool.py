@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201, D103
-"""What users like now: sums of what they saw before, weighted by how it fits an offer."""
+"""Interests of users: sums of items that they saw, weighted by how well each fits an offer."""
 
 import torch
 import triton
