@@ -29,6 +29,8 @@ ROOT = Path(__file__).parents[3]
 def fake(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     """The played driver, for sessions of this process."""
     monkeypatch.setenv("TILEPROF_CUPTI", str(library))
+    # Records are handed over when a test says so, however long the machine stops it.
+    monkeypatch.setattr(recording, "HANDOVER_S", 1000)
     recorder.gpu_after_fork()
     yield (played := Fake(library, recorder))
     for option in ("flush_result", "subscribe_result"):
