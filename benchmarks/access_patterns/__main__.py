@@ -1,0 +1,224 @@
+"""Counts the launches of all patterns on a GPU.
+
+    python -m benchmarks.access_patterns -o FILE [--seconds 60] [--only copies,boxes]
+    python -m benchmarks.access_patterns --dry-run
+
+Each group of patterns is counted in a process of its own with metrics of its own, because CUPTI
+runs a launch as often as the metrics have passes.  A process writes what it has after every `CHUNK`
+patterns, and begins none when the time is over: the JSON says how many patterns are in it.  At the
+end a process counts some copies instruction by instruction, which no other process can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import tileprof
+from benchmarks.access_patterns.bodies import BODIES
+from benchmarks.access_patterns.catalogue import by_name, catalogue
+from benchmarks.access_patterns.compiling import compiled, unexpected
+from benchmarks.access_patterns.launching import Launches
+from benchmarks.access_patterns.metrics import METRICS, passes
+from benchmarks.access_patterns.patterns import Group, Pattern
+from tileprof.profile.instruction_counts import name_of
+
+CHUNK = 60
+"""Patterns of one recording."""
+_ROOT = Path(__file__).parents[2]
+_INSTRUCTIONS = ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
+                 "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",
+                 "smsp__sass_sectors_mem_global")  # fmt: skip
+"""Metrics of instructions, which add up by function: each pattern then has a kernel of its own."""
+_BY_INSTRUCTION_S, _END_S = 12.0, 3.0
+"""Time that is kept for counts of instructions, and for the end of a process."""
+_SHARES: dict[Group, float] = {
+    "copies": 0.35, "boxes": 0.1, "shared atomics": 0.12, "matrices": 0.08, "shared": 0.15,
+    "global": 0.15, "local": 0.05,
+}  # fmt: skip
+"""Share of the time that each group may take; what one leaves the next ones have."""
+
+
+def named(patterns: Mapping[str, Pattern]) -> dict[str, Pattern]:
+    """Return the copies that are counted instruction by instruction, by their kernels' names."""
+    of_body = [each for each in patterns.values() if each.body == "cg16"]
+    chosen = [each for each in of_body if "zeros" in each.name or "pitch" in each.name][::6]
+    return {f"copy_{number:03d}": each for number, each in enumerate(chosen)}
+
+
+def record(group: Group, cubin: Path, out: Path, seconds: float) -> None:
+    """Launch a group's patterns under counters, `CHUNK` at a time, and write the counters."""
+    from tileprof.runtime.cuda.device import find_device
+
+    begin, device = time.monotonic(), find_device(0)
+    metrics = METRICS[group]
+    patterns = catalogue()[group]
+    counted: dict[str, dict[str, float]] = {}
+    with device.current():
+        launches = Launches(device, cubin.read_bytes())
+        for start in range(0, len(patterns), CHUNK):
+            spent = time.monotonic() - begin
+            # The next recording likely takes as long as those before it did on average.
+            if start and spent * (1 + CHUNK / start) > seconds:
+                break
+            path = out.with_suffix(f".{start}.tprof")
+            chosen = patterns[start : start + CHUNK]
+            with tileprof.profile(path, context="scopes", instrument="off",
+                                  metrics=list(metrics.values())):  # fmt: skip
+                for each in chosen:
+                    with tileprof.scope(each.name):
+                        launches(each)
+            counted |= of_scopes(tileprof.load(path), chosen, metrics)
+            out.write_text(json.dumps(counted))
+
+
+def of_scopes(
+    profile: Any, patterns: Sequence[Pattern], metrics: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
+    """Return the metrics of the launch in each pattern's scope; SystemExit where a recording has
+    none.  A profile leaves out a metric that is 0 everywhere."""
+    facts = profile.tables.provenance
+    if "counters not read" in facts:
+        raise SystemExit(facts["counters not read"])
+    known = set(profile.metrics)
+    found = {}
+    for pattern in patterns:
+        at = profile.find(pattern.name, "scope")
+        if len(at) == 1:
+            found[pattern.name] = {
+                short: float(profile.total(name)[at[0]]) if name in known else 0.0
+                for short, name in metrics.items()
+            }
+    return found
+
+
+def record_instructions(cubin: Path, out: Path) -> None:
+    """Count the instructions of some copies; write wavefronts and their fewest by pattern."""
+    from tileprof.runtime.cuda.device import find_device
+
+    chosen, device = named(by_name(catalogue().values())), find_device(0)
+    path = out.with_suffix(".tprof")
+    with device.current():
+        launches = Launches(device, cubin.read_bytes())
+        with tileprof.profile(path, context="scopes", instrument="off",
+                              metrics=list(_INSTRUCTIONS)):  # fmt: skip
+            for name, each in chosen.items():
+                launches(each, name)
+    counts, found = tileprof.load(path).tables.pc.counts, {}
+    functions = tileprof.load(path).tables.pc.functions
+    for number, function in enumerate(functions):
+        if function.name in chosen:
+            rows = counts.rows_of(number)
+            sums = counts.values[rows].sum(axis=0).tolist()
+            found[chosen[function.name].name] = dict(zip(counts.metrics, sums))
+    out.write_text(json.dumps(found))
+
+
+def ran(arguments: Sequence[str], seconds: float) -> str:
+    """Run this module in a process of its own; return why it did not succeed, or ''."""
+    command = [sys.executable, "-m", "benchmarks.access_patterns", *arguments]
+    try:
+        done = subprocess.run(
+            command, cwd=_ROOT, timeout=seconds, capture_output=True, text=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end within {seconds:.0f} s"
+    return "" if not done.returncode else f"{done.returncode}: {done.stderr.strip()[-600:]}"
+
+
+def count(groups: Sequence[Group], seconds: float, folder: Path) -> dict[str, Any]:
+    """Count groups of patterns, each in its process; return counters, and what went wrong."""
+    begin = time.monotonic()
+    patterns = catalogue()
+    cubin = folder / "patterns.cubin"
+    chosen = named(by_name(patterns.values()))
+    cubin.write_bytes(compiled({name: each.body for name, each in chosen.items()}))
+    print(f"compiled in {time.monotonic() - begin:.1f} s", flush=True)
+    counters, problems = dict[str, dict[str, dict[str, float]]](), dict[str, str]()
+    took = dict[str, float]()
+    left_shares = sum(_SHARES[group] for group in groups)
+    for group in groups:
+        now = time.monotonic()
+        left = seconds - (now - begin) - _BY_INSTRUCTION_S
+        allowed = left * _SHARES[group] / left_shares
+        left_shares -= _SHARES[group]
+        out = folder / f"{group.replace(' ', '-')}.json"
+        arguments = ("--record", group, "--cubin", str(cubin), "-o", str(out))
+        if why := ran((*arguments, "--seconds", str(allowed - _END_S)), max(left, 1.0)):
+            problems[group] = why
+        found = json.loads(out.read_text()) if out.exists() else {}
+        counters[group] = found
+        took[group] = round(time.monotonic() - now, 1)
+        print(f"{group}: {len(found)} of {len(patterns[group])} patterns in {took[group]} s"
+              f"{', ' + problems[group] if group in problems else ''}", flush=True)  # fmt: skip
+    out = folder / "instructions.json"
+    left = max(seconds - (time.monotonic() - begin), 1.0)
+    if why := ran(("--record", "instructions", "--cubin", str(cubin), "-o", str(out)), left):
+        problems["instructions"] = why
+    instructions = json.loads(out.read_text()) if out.exists() else {}
+    print(f"instructions: {len(instructions)} of {len(chosen)} patterns", flush=True)
+    return {"counters": counters, "instructions": instructions, "problems": problems, "took": took}
+
+
+def dry_run() -> int:
+    """Compile, check the machine code, plan the passes; return the exit status."""
+    patterns = catalogue()
+    chosen = named(by_name(patterns.values()))
+    cubin = compiled({name: each.body for name, each in chosen.items()})
+    wrong = unexpected(cubin)
+    for each in wrong:
+        print(each)
+    print(f"{len(BODIES)} bodies, {len(chosen)} kernels of copies by themselves")
+    for group, held in patterns.items():
+        print(f"{group}: {len(held)} patterns, {len(METRICS[group])} metrics, "
+              f"{passes(group)} passes")  # fmt: skip
+    print(f"by instruction: {', '.join(map(name_of, _INSTRUCTIONS))}")
+    return int(bool(wrong))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Count patterns, or check what can be checked without a GPU."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.access_patterns")
+    parser.add_argument("--dry-run", action="store_true", help="do everything but the GPU's part")
+    parser.add_argument("--only", default=",".join(METRICS), help="groups, joined by commas")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for everything")
+    parser.add_argument("-o", "--out", type=Path, default=Path("access-patterns.json"))
+    parser.add_argument("--record", help=argparse.SUPPRESS)
+    parser.add_argument("--cubin", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args(arguments)
+    if args.dry_run:
+        return dry_run()
+    if args.record == "instructions":
+        record_instructions(args.cubin, args.out)
+        return 0
+    if args.record:
+        record(args.record, args.cubin, args.out, args.seconds)
+        return 0
+    wanted = args.only.split(",")
+    if unknown := set(wanted) - set(get_args(Group)):
+        parser.error(f"no such group: {', '.join(sorted(unknown))}; known: {', '.join(METRICS)}")
+    groups = [group for group in catalogue() if group in wanted]
+    with tempfile.TemporaryDirectory() as folder:
+        found = count(groups, args.seconds, Path(folder))
+    result = {
+        "description": "Hardware counters of launches of one warp with one memory instruction, by "
+        "group and pattern; `instructions`: counts by CUPTI's instrumented machine code.",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        "metrics": METRICS,
+        **found,
+    }
+    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"wrote {args.out}")
+    return int(bool(found["problems"]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
