@@ -8,5 +8,5 @@ In: `patterns` (addresses of lanes) and `bodies` (the instructions, as CUDA C++)
 pattern the hardware counters of its launch.  The fitting then says which candidate rules of
 `models` agree with the counters of every pattern.  Modules import those before them: `patterns`
 with `copies`, `accesses` and `boxes`, `catalogue` (which patterns there are), `bodies`, `metrics`,
-`compiling`, `launching`, `models`, `fitting`, `__main__`.
+`compiling`, `launching`, `copy_models`, `models`, `fitting`, `__main__`.
 """

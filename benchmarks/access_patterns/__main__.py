@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -29,10 +29,12 @@ from benchmarks.access_patterns.compiling import compiled, unexpected
 from benchmarks.access_patterns.launching import Launches
 from benchmarks.access_patterns.metrics import METRICS, passes
 from benchmarks.access_patterns.patterns import Group, Pattern
+from tileprof.errors import TileprofError
 from tileprof.profile.instruction_counts import name_of
 
 CHUNK = 60
 """Patterns of one recording."""
+Launch = Callable[[Pattern], object]
 _ROOT = Path(__file__).parents[2]
 _INSTRUCTIONS = ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
                  "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",
@@ -55,29 +57,51 @@ def named(patterns: Mapping[str, Pattern]) -> dict[str, Pattern]:
 
 
 def record(group: Group, cubin: Path, out: Path, seconds: float) -> None:
-    """Launch a group's patterns under counters, `CHUNK` at a time, and write the counters."""
+    """Count a group's patterns on the first GPU; write the counters."""
     from tileprof.runtime.cuda.device import find_device
 
     begin, device = time.monotonic(), find_device(0)
-    metrics = METRICS[group]
-    patterns = catalogue()[group]
-    counted: dict[str, dict[str, float]] = {}
     with device.current():
-        launches = Launches(device, cubin.read_bytes())
-        for start in range(0, len(patterns), CHUNK):
-            spent = time.monotonic() - begin
-            # The next recording likely takes as long as those before it did on average.
-            if start and spent * (1 + CHUNK / start) > seconds:
-                break
-            path = out.with_suffix(f".{start}.tprof")
-            chosen = patterns[start : start + CHUNK]
-            with tileprof.profile(path, context="scopes", instrument="off",
-                                  metrics=list(metrics.values())):  # fmt: skip
-                for each in chosen:
-                    with tileprof.scope(each.name):
-                        launches(each)
-            counted |= of_scopes(tileprof.load(path), chosen, metrics)
-            out.write_text(json.dumps(counted))
+        launch = Launches(device, cubin.read_bytes())
+        left = seconds - (time.monotonic() - begin)
+        record_launches(catalogue()[group], METRICS[group], launch, out, left)
+
+
+def record_launches(
+    patterns: Sequence[Pattern],
+    metrics: Mapping[str, str],
+    launch: Launch,
+    out: Path,
+    seconds: float,
+) -> None:
+    """Launch patterns under counters, `CHUNK` at a time, until the seconds are over; write the
+    counters by pattern, anew after each time."""
+    begin, counted = time.monotonic(), dict[str, dict[str, float]]()
+    for start in range(0, len(patterns), CHUNK):
+        spent = time.monotonic() - begin
+        # The next recording likely takes as long as those before it did on average.
+        if start and spent * (1 + CHUNK / start) > seconds:
+            break
+        path = out.with_suffix(f".{start}.tprof")
+        chosen = [each for each in patterns[start : start + CHUNK] if _runs(each, launch)]
+        with tileprof.profile(
+            path, context="scopes", instrument="off", metrics=list(metrics.values())
+        ):
+            for each in chosen:
+                with tileprof.scope(each.name):
+                    launch(each)
+        counted |= of_scopes(tileprof.load(path), chosen, metrics)
+        out.write_text(json.dumps(counted))
+
+
+def _runs(pattern: Pattern, launch: Launch) -> bool:
+    """Launch a pattern without counters; return whether the driver takes it, or say why not."""
+    try:
+        launch(pattern)
+    except TileprofError as error:
+        print(f"{pattern.name}: {error}", flush=True)
+        return False
+    return True
 
 
 def of_scopes(

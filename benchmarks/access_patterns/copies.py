@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.access_patterns.patterns import (
     LANES,
+    OFF,
     Lanes,
     Pattern,
     dense,
@@ -25,6 +26,7 @@ _PITCHES = (32, 48, 64, 80, 96, 128, 144, 160, 192, 208, 256, 272, 320, 400, 560
 
 def copies() -> Iterator[Pattern]:
     """Yield all patterns, those of 16 bytes past the L1 first: they decide the rule that lacks."""
+    yield from _by_two_lanes()
     for body in BODIES:
         yield from _shifted(body)
         yield from _in_rows(body)
@@ -40,6 +42,28 @@ def _made(
 ) -> Pattern:
     placed = dense(BODIES[body]) if second is None else second
     return Pattern(f"{body}: {name}", "copies", body, first, placed, count)
+
+
+def _by_two_lanes() -> Iterator[Pattern]:
+    """Yield copies of two lanes: whether one wavefront writes both chunks, or zeros beside one."""
+    near = [(chunk * 16, place * 16) for chunk in (1, 2, 3, 4, 7) for place in (1, 2, 3, 4, 7)]
+    far = [(chunk * 16, place * 16) for chunk in (8, 9, 10, 16, 32) for place in (1, 2, 4)]
+    under = [(chunk * 16, 128 + place * 16) for chunk in (1, 2, 8, 9) for place in range(4)]
+    for first, second in near + far + under:
+        yield _two(1, first, second)
+    for lane in (2, 4, 7, 8, 15, 16, 31):
+        for first, second in ((16, 16), (32, 32), (16, 32), (128, 16), (128, 128 + 32), (0, 16)):
+            yield _two(lane, first, second)
+    for lane, second in ((1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (8, 128), (16, 16)):
+        yield _two(lane, 0, second, zeros=True)
+
+
+def _two(lane: int, first: int, second: int, zeros: bool = False) -> Pattern:
+    """Return a copy of lane 0 from byte 0 to byte 0, and of one other lane."""
+    active = {0: (0, 0, 1), lane: (first, second, int(not zeros))}
+    sources, targets, counts = zip(*(active.get(each, (OFF, 0, 1)) for each in range(LANES)))
+    what = "zeros" if zeros else f"from {first}"
+    return _made("cg16", f"lanes 0 and {lane}, {what} to {second}", sources, targets, counts)
 
 
 def _shifted(body: str) -> Iterator[Pattern]:
@@ -87,6 +111,13 @@ def _with_zeros(body: str) -> Iterator[Pattern]:
     yield _made(body, "zeros in all lanes", dense(width), count=(0,) * LANES)
     if body != "cg16":
         return
+    for name, taken in masks().items():
+        if name in ("5 lanes", "12 lanes", "odd lanes", "1 of 4 lanes", "drawn lanes 1"):
+            count = tuple(int(part) for part in taken)
+            for pad in (16, 64):
+                second = rows(width, 4, 4 * width + pad)
+                yield _made(body, f"zeros but in {name}, to padding {pad}", dense(width), second,
+                            count)  # fmt: skip
     for lanes, pitch in ((4, 80), (4, 160), (8, 144), (8, 400), (16, 400), (16, 560)):
         for kept in {1, 2, 3, lanes // 2, lanes - 1}:
             count = tuple(int(lane % lanes < kept) for lane in range(LANES))

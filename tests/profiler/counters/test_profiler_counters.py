@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import importlib
 import json
 import math
 import re
@@ -516,3 +517,24 @@ def test_a_counter_of_several_terms() -> None:
     """Their sum, times its factor."""
     counter = Counter(Metric("a", "1"), ("x", "y"), factor=0.5)
     assert counter.value({"x": 2.0, "y": 4.0}) == 3.0
+
+
+def test_each_access_pattern_has_the_counters_of_its_launch(gpu: Gpu, tmp_path: Path) -> None:
+    """Also those of later recordings; a recording is not begun when the time is over."""
+    access_patterns: Any = importlib.import_module("benchmarks.access_patterns.__main__")
+    patterns = access_patterns.catalogue()["copies"][: 2 * access_patterns.CHUNK + 1]
+    gpu.counter(READ, gemm=6.0, add=1.0)
+    odd = {each.name: number % 2 for number, each in enumerate(patterns)}
+
+    def launch(pattern: Any) -> None:
+        gpu.launch("gemm" if odd[pattern.name] else "add")
+
+    out = tmp_path / "counted.json"
+    asked = {"read": READ, "written": WRITE}
+    access_patterns.record_launches(patterns, asked, launch, out, 600.0)
+    assert json.loads(out.read_text()) == {
+        name: {"read": 6.0, "written": 2e6} if is_odd else {"read": 1.0, "written": 1e6}
+        for name, is_odd in odd.items()
+    }
+    access_patterns.record_launches(patterns, asked, launch, out, 0.0)
+    assert list(json.loads(out.read_text())) == list(odd)[: access_patterns.CHUNK]
