@@ -6,14 +6,15 @@ place, are of neighbouring lanes or are moved alike; the zeros of lanes that cop
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from benchmarks.access_patterns.copies import BODIES
 from benchmarks.access_patterns.patterns import LANES, OFF, Pattern
 from tileprof.drawing import transactions
+from tileprof.drawing.transactions import Ints
 
 Chunk = tuple[int, int, int]
 """A lane that copies, its byte of global memory and its byte of shared memory."""
@@ -77,29 +78,54 @@ def copied_and_zeros(pattern: Pattern) -> tuple[list[Chunk], list[Chunk]]:
     )
 
 
+RULES = tuple(product(_FROM, _TO, _BY, _MOVED))
+"""Names of what chunks of a group have in common."""
+
+
 def copy_parts(pattern: Pattern) -> dict[str, tuple[int, int]]:
     """Return by a rule of how chunks share a wavefront how many groups there are, and how many
     wavefronts where each group's chunks at one bank take turns."""
     copied, _ = copied_and_zeros(pattern)
-    width = width_of(pattern)
-    keys = {
-        name: [rule(chunk) for chunk in copied]
+    groups, turns = _counted(copied, width_of(pattern))
+    names = (" + ".join(filter(None, rule)) or "warp" for rule in RULES)
+    return dict(zip(names, zip(groups.tolist(), turns.tolist())))
+
+
+def _counted(chunks: Sequence[Chunk], width: int) -> tuple[Ints, Ints]:
+    """Return the groups of chunks by each rule, and their turns at banks: int64[rules] both.
+
+    Groups of all rules are counted side by side: each row has the chunks in the order of their
+    group, then bank, then place, so that neighbours tell where one begins.
+    """
+    groups, turns = np.zeros(len(RULES), np.int64), np.zeros(len(RULES), np.int64)
+    if not chunks:
+        return groups, turns
+    parts = [
+        _numbered([[rule(chunk) for chunk in chunks] for rule in rules.values()])
         for rules in (_FROM, _TO, _BY, _MOVED)
-        for name, rule in rules.items()
-    }
-    found = {}
-    for names in ((a, b, c, d) for a in _FROM for b in _TO for c in _BY for d in _MOVED):
-        groups: dict[Hashable, list[int]] = defaultdict(list)
-        for chunk, *key in zip(copied, *(keys[name] for name in names)):
-            groups[tuple(key)].append(chunk[2])
-        turns = sum(_turns(set(places), width) for places in groups.values())
-        found[" + ".join(filter(None, names)) or "warp"] = len(groups), turns
-    return found
+    ]
+    chosen = np.array([*product(*(range(len(each)) for each in parts))])
+    group = np.zeros((len(RULES), len(chunks)), np.int64)
+    for kind, numbers in enumerate(parts):
+        group = group * LANES + numbers[chosen[:, kind]]
+    (place,) = _numbered([[chunk[2] for chunk in chunks]])
+    bank = np.array([chunk[2] % 128 // width for chunk in chunks])
+    order = np.sort((group * LANES + bank) * LANES + place, axis=1)
+    waiting, most, before = turns.copy(), turns.copy(), np.full(len(RULES), -1)
+    for each in order.T:
+        is_group = each // LANES**2 != before // LANES**2
+        is_bank = each // LANES != before // LANES
+        turns += np.where(is_group, most, 0)
+        groups += is_group
+        waiting = np.where(is_bank, 1, waiting + (each != before))
+        most = np.where(is_group, waiting, np.maximum(most, waiting))
+        before = each
+    return groups, turns + most
 
 
-def _turns(places: set[int], width: int) -> int:
-    """Return the most places that share a bank, where each takes `width` bytes of a row of 128."""
-    return max(Counter(place % 128 // width for place in places).values())
+def _numbered(rows: Sequence[Sequence[int]]) -> Ints:
+    """Return in place of each value its number among the different ones of its row."""
+    return np.array([np.unique(row, return_inverse=True)[1] for row in rows], np.int64)
 
 
 def copy_zeros(pattern: Pattern) -> dict[str, int]:

@@ -52,7 +52,7 @@ class Fits:
 
     def missed(self, at: int) -> Iterator[str]:
         """Yield what a model expects of each pattern that it misses, in words."""
-        for column in np.flatnonzero(self.expected[at] != self.counted):
+        for column in np.flatnonzero(self.expected[at] != self.counted).tolist():
             expected, counted = self.expected[at, column], self.counted[column]
             yield f"{self.patterns[column]}: expects {expected:g}, counted {counted:g}"
 
