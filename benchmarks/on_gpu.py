@@ -88,6 +88,8 @@ STEPS = {
         environment=(("TILEPROF_TEST_GPU", "1"),)),
     "counters": Step(450, ("-m", "benchmarks.show_counters", "--only", "fresh",
                            "--out", "{out}/counters.json", "--keep", "{out}/counters-keep.json")),
+    "access-patterns": Step(80, ("-m", "benchmarks.access_patterns", "--seconds", "{seconds}",
+                                 "-o", "{out}/access-patterns.json")),
     "defects-1": _defects("1"),
     "defects-2": _defects("2"),
     "claims": Step(150, ("-m", "benchmarks.claims", "--seconds", "{seconds}",

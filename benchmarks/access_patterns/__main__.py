@@ -176,7 +176,7 @@ def count(groups: Sequence[Group], seconds: float, folder: Path) -> dict[str, An
         left_shares -= _SHARES[group]
         out = folder / f"{group.replace(' ', '-')}.json"
         arguments = ("--record", group, "--cubin", str(cubin), "-o", str(out))
-        if why := ran((*arguments, "--seconds", str(allowed - _END_S)), max(left, 1.0)):
+        if why := ran((*arguments, "--seconds", str(allowed - _END_S)), min(left, 2 * allowed + 5)):
             problems[group] = why
         found = json.loads(out.read_text()) if out.exists() else {}
         counters[group] = found
