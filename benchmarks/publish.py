@@ -34,7 +34,8 @@ __all__ = ["Change", "main", "publish"]
 
 RESULTS = Path(__file__).parent / "results"
 _WHOLE = {
-    "agent-sessions": "agent-sessions", "claims": "claims", "instrument": "instrument",
+    "access-patterns": "access-patterns", "agent-sessions": "agent-sessions", "claims": "claims",
+    "instrument": "instrument",
     "overhead-live": "overhead_live", "programs-tried": "programs-tried",
     "tuning_tilelang": "tuning_tilelang", "triton-pruning": "triton-pruning",
     "kernel_profiles": "kernel_profiles",

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,6 +28,7 @@ from benchmarks.access_patterns.compiling import compiled, unexpected
 from benchmarks.access_patterns.launching import Launches
 from benchmarks.access_patterns.metrics import METRICS, passes
 from benchmarks.access_patterns.patterns import Group, Pattern
+from benchmarks.measuring import circumstances
 from tileprof.errors import TileprofError
 from tileprof.profile.instruction_counts import name_of
 
@@ -40,8 +40,9 @@ _INSTRUCTIONS = ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
                  "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",
                  "smsp__sass_sectors_mem_global")  # fmt: skip
 """Metrics of instructions, which add up by function: each pattern then has a kernel of its own."""
-_BY_INSTRUCTION_S, _END_S = 12.0, 3.0
-"""Time that is kept for counts of instructions, and for the end of a process."""
+_BY_INSTRUCTION_S, _START_S, _LATE_S = 8.0, 3.0, 15.0
+"""Time that is kept for counts of instructions and for the start of each process, and how late a
+process may be before it is ended."""
 _SHARES: dict[Group, float] = {
     "copies": 0.35, "boxes": 0.1, "shared atomics": 0.12, "matrices": 0.08, "shared": 0.15,
     "global": 0.15, "local": 0.05,
@@ -60,11 +61,10 @@ def record(group: Group, cubin: Path, out: Path, seconds: float) -> None:
     """Count a group's patterns on the first GPU; write the counters."""
     from tileprof.runtime.cuda.device import find_device
 
-    begin, device = time.monotonic(), find_device(0)
+    device = find_device(0)
     with device.current():
         launch = Launches(device, cubin.read_bytes())
-        left = seconds - (time.monotonic() - begin)
-        record_launches(catalogue()[group], METRICS[group], launch, out, left)
+        record_launches(catalogue()[group], METRICS[group], launch, out, seconds)
 
 
 def record_launches(
@@ -109,9 +109,7 @@ def of_scopes(
 ) -> dict[str, dict[str, float]]:
     """Return the metrics of the launch in each pattern's scope; SystemExit where a recording has
     none.  A profile leaves out a metric that is 0 everywhere."""
-    facts = profile.tables.provenance
-    if "counters not read" in facts:
-        raise SystemExit(facts["counters not read"])
+    _check_read(profile)
     known = set(profile.metrics)
     found = {}
     for pattern in patterns:
@@ -136,14 +134,21 @@ def record_instructions(cubin: Path, out: Path) -> None:
                               metrics=list(_INSTRUCTIONS)):  # fmt: skip
             for name, each in chosen.items():
                 launches(each, name)
-    counts, found = tileprof.load(path).tables.pc.counts, {}
-    functions = tileprof.load(path).tables.pc.functions
-    for number, function in enumerate(functions):
+    profile = tileprof.load(path)
+    _check_read(profile)
+    held, found = profile.tables.pc, {}
+    for number, function in enumerate(held.functions):
         if function.name in chosen:
-            rows = counts.rows_of(number)
-            sums = counts.values[rows].sum(axis=0).tolist()
-            found[chosen[function.name].name] = dict(zip(counts.metrics, sums))
+            sums = held.counts.values[held.counts.rows_of(number)].sum(axis=0).tolist()
+            found[chosen[function.name].name] = dict(zip(held.counts.metrics, sums))
     out.write_text(json.dumps(found))
+
+
+def _check_read(profile: Any) -> None:
+    """SystemExit where a recording has no counters, with the reason."""
+    facts = profile.tables.provenance
+    if "counters not read" in facts:
+        raise SystemExit(facts["counters not read"])
 
 
 def ran(arguments: Sequence[str], seconds: float) -> str:
@@ -155,6 +160,7 @@ def ran(arguments: Sequence[str], seconds: float) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"no end within {seconds:.0f} s"
+    print(done.stdout, end="", flush=True)
     return "" if not done.returncode else f"{done.returncode}: {done.stderr.strip()[-600:]}"
 
 
@@ -169,14 +175,16 @@ def count(groups: Sequence[Group], seconds: float, folder: Path) -> dict[str, An
     counters, problems = dict[str, dict[str, dict[str, float]]](), dict[str, str]()
     took = dict[str, float]()
     left_shares = sum(_SHARES[group] for group in groups)
-    for group in groups:
+    for number, group in enumerate(groups):
         now = time.monotonic()
-        left = seconds - (now - begin) - _BY_INSTRUCTION_S
-        allowed = left * _SHARES[group] / left_shares
+        left = max(seconds - (now - begin) - _BY_INSTRUCTION_S, 1.0)
+        counting = max(left - _START_S * (len(groups) - number), 0.0)
+        allowed = counting * _SHARES[group] / left_shares
         left_shares -= _SHARES[group]
         out = folder / f"{group.replace(' ', '-')}.json"
         arguments = ("--record", group, "--cubin", str(cubin), "-o", str(out))
-        if why := ran((*arguments, "--seconds", str(allowed - _END_S)), min(left, 2 * allowed + 5)):
+        patience = min(left, allowed + _START_S + _LATE_S)
+        if why := ran((*arguments, "--seconds", str(allowed)), patience):
             problems[group] = why
         found = json.loads(out.read_text()) if out.exists() else {}
         counters[group] = found
@@ -189,7 +197,12 @@ def count(groups: Sequence[Group], seconds: float, folder: Path) -> dict[str, An
         problems["instructions"] = why
     instructions = json.loads(out.read_text()) if out.exists() else {}
     print(f"instructions: {len(instructions)} of {len(chosen)} patterns", flush=True)
-    return {"counters": counters, "instructions": instructions, "problems": problems, "took": took}
+    rows = [
+        {"group": group, "pattern": name, "counters": each}
+        for group, held in counters.items()
+        for name, each in held.items()
+    ]
+    return {"rows": rows, "instructions": instructions, "problems": problems, "took": took}
 
 
 def dry_run() -> int:
@@ -235,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = {
         "description": "Hardware counters of launches of one warp with one memory instruction, by "
         "group and pattern; `instructions`: counts by CUPTI's instrumented machine code.",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        "circumstances": circumstances(),
         "metrics": METRICS,
         **found,
     }

@@ -27,6 +27,7 @@ _PITCHES = (32, 48, 64, 80, 96, 128, 144, 160, 192, 208, 256, 272, 320, 400, 560
 def copies() -> Iterator[Pattern]:
     """Yield all patterns, those of 16 bytes past the L1 first: they decide the rule that lacks."""
     yield from _by_two_lanes()
+    yield from _by_parts()
     for body in BODIES:
         yield from _shifted(body)
         yield from _in_rows(body)
@@ -56,6 +57,17 @@ def _by_two_lanes() -> Iterator[Pattern]:
             yield _two(lane, first, second)
     for lane, second in ((1, 16), (1, 32), (1, 64), (1, 128), (2, 32), (8, 128), (16, 16)):
         yield _two(lane, 0, second, zeros=True)
+
+
+def _by_parts() -> Iterator[Pattern]:
+    """Yield rows of which only some lanes are copied: whether parts of a warp add up."""
+    for lanes, pitch in ((2, 80), (4, 80), (4, 160), (8, 144), (8, 400)):
+        for shift in (0, 16):
+            for begin, end in ((0, 8), (8, 16), (0, 16), (0, LANES)):
+                taken = [begin <= lane < end for lane in range(LANES)]
+                first = picked(rows(16, lanes, pitch, shift), taken)
+                text = f"lanes {begin} to {end} of rows of {lanes * 16}, pitch {pitch}"
+                yield _made("cg16", f"{text}, shift {shift}", first)
 
 
 def _two(lane: int, first: int, second: int, zeros: bool = False) -> Pattern:

@@ -144,7 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     told = json.loads(args.file.read_text())
     only = [each for each in args.only.split(",") if each]
-    for line in report(told["counters"], only, args.also):
+    counters: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
+    for row in told["rows"]:
+        counters[row["group"]][row["pattern"]] = row["counters"]
+    for line in report(counters, only, args.also):
         print(line)
     instructions = told.get("instructions", {})
     if instructions and (not only or "copies" in only):
