@@ -110,7 +110,8 @@ def _in_local(width: int) -> str:
 
 
 def _loaded(instruction: str) -> str:
-    """Return a load by the copy engine, with the barrier that waits for its bytes."""
+    """Return a load by the copy engine, with the barrier that waits for its bytes; not for
+    ever, if a box should bring others than it is said to."""
     return f"""if (threadIdx.x == 0) {{
     __shared__ __align__(8) unsigned long long barrier;
     const unsigned at = (unsigned)__cvta_generic_to_shared(&barrier);
@@ -118,8 +119,10 @@ def _loaded(instruction: str) -> str:
     {_ASM}("fence.mbarrier_init.release.cluster;" ::: "memory");
     {_ASM}("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(at), "r"(count) : "memory");
     {instruction}
-    {_ASM}("{{.reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0;"
-           " @!p bra again;}}" :: "r"(at) : "memory");
+    {_ASM}("{{.reg .pred p; .reg .u32 n; mov.u32 n, 0;"
+           " again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @p bra done;"
+           " add.u32 n, n, 1; setp.lt.u32 p, n, 100000; @p bra again; done:}}"
+           :: "r"(at) : "memory");
   }}"""
 
 
