@@ -298,7 +298,7 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         return
     of_work = saving.mid - saving.gaps if draft.nodes else None
     saved = (of_work or 0.0) * tree.unrecorded_time
-    exposed = sure = 1.0
+    exposed = sure = 1.0 if draft.exposed is None else draft.exposed
     if not draft.launches_go:
         exposed, sure = tree.exposed(draft.nodes, saved), tree.exposed_recorded(draft.nodes)
     if 1 - exposed >= REPORT_LEAST_SLACK:
