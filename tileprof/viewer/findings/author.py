@@ -26,8 +26,8 @@ from tileprof.viewer.notes import missing_from, title_of, wall_seconds
 
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
-_MOST_TITLES = 4
-"""Largest number of suggestions that are named where they do not fit."""
+_MOST_TITLES = 5
+"""Largest number of suggestions and symptoms that are named where they do not fit."""
 _BARELY = 0.05
 """Part of a kernel's time below which what findings of the program take of it is no suggestion."""
 
@@ -78,12 +78,17 @@ def joined(
 
 
 def _titles(findings: Sequence[Finding], paper: Paper) -> list[str]:
-    """Return a line for each of the first suggestions: the program's gain, the title, the rule."""
-    named = [each for each in findings if each.severity == "suggestion"][:_MOST_TITLES]
+    """Return a line for each of the first suggestions and symptoms: the program's gain, the rule,
+    the title."""
+    named = [each for each in findings if each.severity in ("suggestion", "symptom")]
     return [
-        paper.line(f"also {each.program_gain or each.kernel_gain}, {each.rule}: {each.title}")
-        for each in named
+        paper.line(f"also {_gain(each)}, {each.rule}: {each.title}")
+        for each in named[:_MOST_TITLES]
     ]
+
+
+def _gain(finding: Finding) -> str:
+    return str(finding.program_gain or finding.kernel_gain or finding.severity)
 
 
 def _fitting(entries: list[list[str]], room: int | None) -> int:

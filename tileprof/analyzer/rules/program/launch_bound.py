@@ -53,7 +53,7 @@ _EMPTY: tuple[Shortfall, ...] = ("few-blocks", "short-launch")
 _LATE = (
     "The host is the limit: launch all of a step at once as a CUDA graph (torch.compile with"
     ' mode="reduce-overhead", torch.cuda.graph), give each launch more work by larger batches, or'
-    " launch fewer kernels (fused or foreach optimizers, torch.compile)."
+    " launch fewer and larger kernels (fused or foreach optimizers, torch.compile)."
 )
 _LATE_IN_JAX = (
     "The host is the limit: launch fewer and larger programs. Put more of the step under one"
