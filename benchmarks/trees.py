@@ -35,7 +35,7 @@ from tileprof.profile.transform.frames import is_module
 from tileprof.profile.tree.forest import nearest
 from tileprof.viewer import ViewOptions, render_view
 
-WIDTH = 200
+WIDTH = 1000
 """Columns, so that names are whole."""
 
 

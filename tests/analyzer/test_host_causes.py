@@ -159,6 +159,47 @@ def test_a_recurrence_written_out(tmp_path: Path) -> None:
     assert gain.low == 1 < gain.mid <= gain.high
 
 
+def looping(line: str, *operations: str) -> Profile:
+    """Two visits of a function whose loop, in line 3, has 40 iterations of these operations."""
+    text = f"def f(x, h, n):\n    y = g(x)\n    for t in n:\n        {line}\n    return h\n"
+    builder = TreeBuilder()
+    for number, ops, count in ((2, ("aten::tanh",), 2), (4, operations, 80)):
+        at = Location("/home/me/a.py", number, function="f")
+        frame = builder.child(-1, "frame", "f", at)
+        for name in ops:
+            op = builder.child(frame, "op", name)
+            builder.add(op, "count", count)
+            builder.add(op, "cpu_time", 1e6 * count)
+    return builder.snapshot(Tables(sources={"/home/me/a.py": text}))
+
+
+def test_decoding_is_no_sequence_for_one_call() -> None:
+    """Each iteration waits for what the one before chose; without a choice, a cell may be given
+    all of them."""
+    line = "scores, h = m(x, h); x = scores.topk(5)"
+    decodes, cell = (
+        only(looping(line, "aten::addmm", "aten::tanh", *more), "recurrence")
+        for more in (["aten::topk"], [])
+    )
+    assert decodes.title == "a loop that decodes in 40 small iterations at a.py:4"
+    assert (decodes.severity, decodes.program_gain) == ("symptom", None)
+    assert "nn.LSTM" not in decodes.author
+    assert "aten::topk" in decodes.author
+    assert cell.severity == "suggestion"
+    assert "nn.LSTM" in cell.author
+
+
+def test_a_formula_in_a_loop_is_a_scan() -> None:
+    """Its operations are those of all lines of the loop; what a scan brings is not known."""
+    finding = only(looping("h = x[t] * h", "aten::select", "aten::mul"), "recurrence")
+    assert finding.title == "a recurrence of 40 small iterations at a.py:4"
+    assert finding.severity == "symptom"
+    assert "torch.associative_scan" in finding.author
+    assert "h is computed 40 times in a visit of the loop in line 3, 2 operations each" in (
+        finding.evidence[0].text
+    )
+
+
 def test_training_steps_that_return_parameters_are_no_recurrence() -> None:
     """The loop carries parameters on, not a state: there is no sequence to give to one call."""
     text = "def train(w):\n    for _ in range(n):\n        w = step(w)\n"
@@ -210,10 +251,13 @@ def test_layers_in_a_loop_and_few_turns(tmp_path: Path) -> None:
         ("for layer in self.layers:\n        h = layer(h)", 0),
         ("for i in n:\n        h = self.layers[i](h)", 0),
         ("for t in n:\n        y = self.cell(x[t])", 0),
+        ("for t in n:\n        h = a[t] * h + x[t]", 1),
+        ("for t in n:\n        h = h + x[t]", 0),
+        ("for t in n:\n        y = a[t] * h + x[t]", 0),
     ],
 )
 def test_what_a_loop_carries_on(body: str, told: int) -> None:
-    """The same function with its last result."""
+    """The same function with its last result, or a formula that multiplies it."""
     assert len(carried(f"def f(self, x, h, n):\n    {body}\n")) == told
 
 

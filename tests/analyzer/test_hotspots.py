@@ -139,6 +139,30 @@ def test_a_line_that_waits_says_for_what(library: str, told: str) -> None:
     assert works.author.startswith("Start with this line")
 
 
+@pytest.mark.parametrize(
+    ("operation", "function", "words"),
+    [
+        (False, "", ["the libraries that it calls", "over several lines"]),
+        (True, "", ["outside of PyTorch's operations", "over several lines"]),
+        (False, "inner", ["the libraries that it calls", "`tileprof view`"]),
+    ],
+)
+def test_a_line_is_told_by_what_is_below_it(
+    operation: bool, function: str, words: list[str]
+) -> None:
+    """PyTorch is named where the line runs operations of it, the view where it shows more."""
+    builder = line_with("site-packages/numpy/core.py", part=0)
+    line = builder.child(-1, "frame", "main", Location("/home/me/a.py", 3, function="main"))
+    if operation:
+        builder.add(builder.child(line, "op", "aten::add"), "cpu_time", 0.1)
+    if function:
+        at = Location("/home/me/a.py", 8, function=function)
+        builder.add(builder.child(line, "frame", function, at), "cpu_time", 0.1)
+    advice = found(builder.snapshot(), "hotspot")[0].author
+    assert advice.startswith("Start with this line")
+    assert all(each in advice for each in words)
+
+
 def test_an_optimizer_is_one_place_without_its_closure() -> None:
     """Its operations are one step that has a fused form; Lightning's training step is not in it."""
     step = Step()

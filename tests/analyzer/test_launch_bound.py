@@ -37,8 +37,7 @@ def test_the_host_is_the_limit() -> None:
     )
     assert finding.evidence[3].text == (
         "devices work for 70.0 % of the time in steps, 0.0 % in launches that are short or do not"
-        " fill them; the likely gain is that of 5 times as much work per launch, in a larger batch"
-        " or by one launch of a graph"
+        " fill them; the likely gain assumes 5 times as much work per launch"
     )
     recording = finding.evidence[2].text
     assert recording.endswith("the gaps before late launches likely take 27 % less time")
@@ -64,7 +63,7 @@ def test_more_work_per_launch_is_all_that_a_small_device_time_gains() -> None:
     assert gain is not None
     assert (gain.mid, gain.high) == pytest.approx((5, 10))
     # Only a gain above what compilers bring is told together with what they bring.
-    assert "torch.compile alone brought 0.7 to 1.5 times" in finding.evidence[-1].text
+    assert "torch.compile without graphs brought 0.7 to 1.5 times" in finding.evidence[-1].text
     small = only(late().profile(), "launch-bound")
     assert not any("torch.compile" in each.text for each in small.evidence)
 

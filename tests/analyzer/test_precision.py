@@ -8,7 +8,8 @@ import pytest
 
 from tests.analyzer.made import Made, found, only, program, report_of
 from tests.analyzer.steps import MS, Step, training
-from tileprof.profile import DeviceInfo
+from tileprof.analyzer.fixes import Autocast
+from tileprof.profile import DeviceInfo, Metric
 
 PEAKS = {"fma_float32": 60e12, "tensor_tf32": 400e12}
 PLAIN = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3"
@@ -43,6 +44,18 @@ def test_no_faster_than_a_roof(flops: float, moved: float) -> None:
     )
     assert finding.program_gain is not None
     assert finding.program_gain.mid == pytest.approx(1 / 0.7)
+
+
+@pytest.mark.parametrize(("slack", "advised"), [(0.4, True), (0.6, False)])
+def test_autocast_is_not_advised_where_launches_come_late(slack: float, advised: bool) -> None:
+    """Each cast would be one launch more."""
+    step = products()
+    step.builder.declare(Metric("slack_time", "ns"))
+    (product,) = (node for node, name in step.kernels.items() if name == PLAIN)
+    step.builder.add(product, "slack_time", slack * 40 * MS)
+    finding = only(step.profile(PEAKS), "precision")
+    assert ("run the model under torch.autocast" in finding.author) == advised
+    assert (Autocast() in finding.fixes) == advised
 
 
 def test_each_kernel_has_its_own_roof() -> None:

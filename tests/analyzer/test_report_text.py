@@ -94,6 +94,26 @@ def test_it_fits_a_screen(voice: Voice, height: int) -> None:
     assert sum(" (rule-" in line or " (more-" in line for line in everything) == 15
 
 
+def test_suggestions_that_do_not_fit_are_named_with_their_gains() -> None:
+    """A line each, no more than five of them and than there is room; symptoms too, and warnings
+    are counted alone."""
+    symptom, warning = finding("symptom", "lead"), finding("warning", "more")
+    few = text_of(report_with(finding("suggestion", gain=2), symptom, warning), height=5)
+    assert "also " not in few
+    low = text_of(report_with(finding("suggestion", gain=2), symptom, warning), height=22)
+    assert [line for line in low.splitlines() if line.startswith("also ")] == [
+        "also symptom, lead: what `lead` is about"
+    ]
+    many = [finding("suggestion", f"rule-{n}", gain=2 - n / 20) for n in range(12)]
+    report = report_with(*many, warning)
+    for height, most in ((24, 3), (40, 5)):
+        lines = text_of(report, height=height).splitlines()
+        shown = sum(line.startswith("suggestion: ") for line in lines)
+        named = [line.split(",")[1].split(":")[0] for line in lines if line.startswith("also ")]
+        assert named == [f" rule-{n}" for n in range(shown, shown + len(named))]
+        assert 0 < len(named) <= most
+
+
 def test_one_finding_is_shown_on_any_screen() -> None:
     """However low."""
     text = text_of(report_with(*ALL), height=5)

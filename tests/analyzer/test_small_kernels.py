@@ -129,6 +129,39 @@ def test_late_launches_ask_for_a_graph() -> None:
     assert "CUDA graph" in only(chain(why=LATE).profile(), "small-kernels").author
 
 
+@pytest.mark.parametrize(("slack", "late"), [(3e3, 2e3), (0, 2e3), (4e3, 10e3)])
+def test_kernels_that_ran_while_the_host_launched_hide_its_time(slack: float, late: float) -> None:
+    """The host takes 0.73 of gaps and slack together, a quarter of which stays with one launch for
+    four; the device takes the slack, less what goes of it. The longer one of both counts."""
+    step = chain(gap=late, why=LATE)
+    step.builder.declare(Metric("slack_time", "ns"))
+    for kernel, name in step.kernels.items():
+        if name.startswith("elementwise"):
+            step.builder.add(kernel, "slack_time", 20 * slack)
+    gain = only(step.profile(), "small-kernels").program_gain
+    host, device = 0.73 * 4 * (late + slack), 4 * slack
+    goes = max(host, device) - max(host / 4, device - 1.5 * slack) + 1.5 * (SHORT - slack)
+    whole = 4 * SHORT + MS / 20 / 20 + max(host, device) - device
+    assert gain is not None
+    assert gain.mid == pytest.approx(1 / (1 - goes / whole))
+    assert gain.high >= 1 / (1 - (host - slack + 3 * (SHORT - slack)) / whole)
+
+
+def test_chains_of_an_optimizer_have_a_finding_of_their_own() -> None:
+    """Other lines of the function that calls it make no part of its gain."""
+    step = Step()
+    for line in (31, 40):
+        at = step.frame(step.top, "train", line)
+        if line == 31:
+            at = step.frame(at, "_single_tensor_adam", 404, f"{TORCH}adam.py")
+        for name in ("lerp_", "mul_", "addcmul_", "sqrt"):
+            step.launch(step.op(at, f"aten::{name}"), "elementwise", 20 * SHORT)
+        step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", 20 * SHORT)
+    titles = [each.title for each in found(step.profile(), "small-kernels")]
+    assert len(titles) == 2
+    assert sum("optimizer" in each for each in titles) == 1
+
+
 @pytest.mark.parametrize("step", [chain("abc"), chain(time=15e3), chain("abPcd")])
 def test_no_chain(step: Step) -> None:
     """Three kernels; long ones; a product in between."""

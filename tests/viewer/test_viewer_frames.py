@@ -642,7 +642,7 @@ def test_what_is_small_beside_imports_is_shown_if_it_is_large_in_what_goes_on() 
     assert [cost for cost in (60, 30, 9, 1) if f"aten::op{cost} " in text] == [60, 30, 9, 1]
     assert "start" in text
     assert "aten::at1" not in text
-    assert "below 0.5 % of what goes on (what comes last: of all)" in text
+    assert "below 0.5 % outside set-up and imports (in these: of all)" in text
     assert "aten::op60" not in render_view(profile, ViewOptions(threshold=0.5), width=120)
 
 

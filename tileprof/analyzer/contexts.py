@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tileprof.analyzer.numbers.reports import (
     CONTEXTS_RECORDING_PART,
     CONTEXTS_SAMPLING_PART,
 )
+from tileprof.analyzer.numbers.shared import LONGEST_SAVING
 from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.once import cached_property
@@ -40,6 +42,15 @@ __all__ = [
 ]  # fmt: skip
 
 _FULL = "command buffer full (overhead)"
+
+
+class FewerLaunches(NamedTuple):
+    """What becomes shorter where one launch does the work of several."""
+
+    gaps: float
+    """Time of gaps before late launches that closes, without what recording adds to it, ns."""
+    exposed: float
+    """Part of the kernels' saved time by which the program becomes shorter, 0 to 1."""
 
 
 class Contexts(Nodes):
@@ -99,11 +110,13 @@ class Contexts(Nodes):
         return float(nanoseconds / whole) if whole else 0.0
 
     def saving(
-        self, low: float, mid: float, high: float, gaps: float = 0.0, most_gaps: float = 0.0
-    ) -> Saving:
+        self, low: float, mid: float, high: float, gaps: float = 0.0, most_gaps: float = 0.0,
+        unrecorded: float = 0.0,
+    ) -> Saving:  # fmt: skip
         """Nanoseconds of the devices' time as a saving.
 
-        `gaps` of what goes likely, and at most `most_gaps`, are before late launches.
+        `gaps` of what goes likely, and at most `most_gaps`, are before late launches. `unrecorded`
+        is the most that goes of the time that the program takes without a recording.
 
         Shares are of the time that the program takes without a recording, which has fewer gaps; at
         most, of what it takes where no launch comes late.
@@ -111,6 +124,7 @@ class Contexts(Nodes):
         whole, work = self.unrecorded_time, high - max(gaps, most_gaps)
         likely = min(mid / whole, 1.0) if whole else 0.0
         most = max(self.share(high), likely, work / max(self.steps.time - self.late, work, 1.0))
+        most = max(most, min(unrecorded / whole, LONGEST_SAVING) if whole else 0.0)
         least, of_gaps = (min(each / whole, likely) if whole else 0.0 for each in (low, gaps))
         return Saving(least, likely, most, gaps=of_gaps)
 
@@ -195,6 +209,35 @@ class Contexts(Nodes):
         held = list(nodes)
         time, slack = (float(each[held].sum()) for each in (self.steps.work, self._slack))
         return 1 - min(1.0, slack / time) if time else 1.0
+
+    def fewer_launches(
+        self, nodes: Sequence[int], late: float, left: float, saved: float
+    ) -> FewerLaunches:
+        """Return what it brings where `left` of the launches of kernels stay, 0 to 1, and `saved`
+        of their time goes, ns. `late` are the gaps before those of them that come late, ns.
+
+        Around late launches the host takes as long as gaps and slack together, the device as long
+        as the slack. The host then does what is left of that work, and the longer one of both
+        counts. What the host does besides launching stays, except in the gaps before these
+        launches: not more goes than these gaps, or the host's mean time of as many launches.
+        """
+        held = list(nodes)
+        time, slack = (float(each[held].sum()) for each in (self.time, self.slack_by_node))
+        part = slack / time if time else 0.0
+        host = (1 - self._recording_part) * (late + slack)
+        device = slack - saved * part
+        before = max(host, slack)
+        a_launch = (1 - self._recording_part) * self._host_a_launch
+        most = max(float(self.count[held].sum()) * a_launch, before - slack) * (1 - left)
+        gone = before - max(left * host, device)
+        gone = min(gone, most) if a_launch else gone
+        gaps = max(0.0, gone - saved * part)
+        return FewerLaunches(gaps, 1 - part + (gone - gaps) / saved if saved else 1.0)
+
+    @cached_property
+    def _host_a_launch(self) -> float:
+        """The host's mean time of a launch in steps, ns; 0 where unknown."""
+        return self.host_a_launch(self.steps.inside)
 
     @cached_property
     def _slack(self) -> Column:

@@ -51,6 +51,9 @@ class Draft:
     launches_go: bool = False
     """Whether all launches of its kernels and copies go too, and the host's time for them: then no
     late launch waits for that time, and none of it is slack."""
+    exposed: float | None = None
+    """Part of the kernels' saved time by which the program becomes shorter, 0 to 1, where the rule
+    knows it; None: as slack and `launches_go` say."""
     fixes: tuple[Fix, ...] = ()
     """Changes that can be made without the author."""
     known: bool = False

@@ -298,7 +298,7 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         return
     of_work = saving.mid - saving.gaps if draft.nodes else None
     saved = (of_work or 0.0) * tree.unrecorded_time
-    exposed = sure = 1.0
+    exposed = sure = 1.0 if draft.exposed is None else draft.exposed
     if not draft.launches_go:
         exposed, sure = tree.exposed(draft.nodes, saved), tree.exposed_recorded(draft.nodes)
     if 1 - exposed >= REPORT_LEAST_SLACK:
@@ -389,17 +389,19 @@ def _runs(
     if program.kernels and all(case.device == "cpu" for case in program.kernels):
         del runs["counters"]
         runs["samples"] = _ON_A_GPU
+    if _has_gpu_library(program) and not any(case.ir for case in program.kernels):
+        del runs["scopes"]  # parts of kernels are timed that tileprof compiles
     if program.only_host:
         # What looks into kernels tells nothing of a program that ran none.
-        runs = {"activities": _WITH_KERNELS} if _may_use_a_gpu(program) else {}
+        runs = {"activities": _WITH_KERNELS} if _has_gpu_library(program) else {}
     for tier in TIERS:
         if tier in runs and tier not in program.tiers:
             surer = [rule.name for rule in rules if tier in rule.sharper and rule.name in named]
             yield tier, runs[tier], tuple(surer)
 
 
-def _may_use_a_gpu(program: Program) -> bool:
-    """Tell whether a program that ran on the host alone has a library that runs on GPUs."""
+def _has_gpu_library(program: Program) -> bool:
+    """Tell whether a program has a library with GPU kernels of its own."""
     profile = program.profile
     files = {place.file for symbol in profile.symbols if (place := symbol.location) is not None}
     return bool(

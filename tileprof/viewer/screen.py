@@ -47,7 +47,7 @@ def fitted(whole: Selection, once: Once, lines: Callable[[Selection], int]) -> S
     sums = _Sums(float(values[tops].sum()), float(values[tops & steps].sum()))
     reason = "below {:g} %"
     if sums.steps:
-        reason += " of what goes on (what comes last: of all)"
+        reason += " outside set-up and imports (in these: of all)"
     # Whatever a larger threshold leaves is in what the least one leaves.
     least = _largest_by(whole, THRESHOLDS[0], once, sums)
     found, more = least, 0

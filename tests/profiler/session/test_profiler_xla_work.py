@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,12 +52,12 @@ class Recorded:
         self.device[node.index] = DeviceTotals("kernel", count=launches, sum=time)
         return node
 
-    def work(self) -> dict[str, tuple[float, float]]:
+    def work(self, known: Mapping[str, Work | None] = WORK) -> dict[str, tuple[float, float]]:
         """Bytes and flops of kernels by name, where they are known."""
         nodes = self.tree.nodes
         host = [self.host.get(each.index) for each in nodes]
         device = [self.device.get(each.index) for each in nodes]
-        give_xla_work(nodes, host, device, lambda _: {MODULE: WORK})
+        give_xla_work(nodes, host, device, lambda _: {MODULE: known})
         found = {}
         for node in nodes:
             said = host[node.index]
@@ -109,9 +110,37 @@ def test_names_tell_where_ranges_of_steps_do_not() -> None:
     seen = Recorded()
     run = seen.range(None, MODULE, 2)
     graph = seen.step(run, "command_buffer_2", 2)
-    for name in ("loop_add_fusion_3", "custom_call_2", "a_b", "cutlass_gemm"):
+    for name in ("loop_add_fusion_3", "custom_call_2", "a_b"):
         seen.kernel(graph, name, 5)
     assert seen.work() == {"loop_add_fusion_3": (500, 50)}
+
+
+@pytest.mark.parametrize("before", [0, 1, 4])
+def test_kernels_of_libraries_in_a_graph_share_products_without_a_kernel(before: int) -> None:
+    """By time, once for each run. A product whose kernels run as often elsewhere is not theirs; one
+    that ran once before there was a graph is."""
+    seen = Recorded()
+    run = seen.range(None, MODULE, 4)
+    if before:
+        seen.kernel(seen.step(run, "custom-call.1", before), "nvjet", before)
+    graph = seen.step(run, "command_buffer_2", 4)
+    seen.kernel(graph, "loop_add_fusion_3", 4)
+    seen.kernel(graph, "cutlass_gemm", 4, time=300)
+    seen.kernel(graph, "splitk_reduce", 8, time=100)
+    shared = {"cutlass_gemm": (1800, 18000), "splitk_reduce": (600, 6000)}
+    elsewhere = {"nvjet": (600 * before, 6000 * before)} if before else {}
+    own = {"loop_add_fusion_3": (400, 40)}
+    assert seen.work() == own | elsewhere | (shared if before < 2 else {})
+
+
+def test_a_graph_with_fewer_kernels_than_products_tells_nothing() -> None:
+    """Which of them ran is not known."""
+    seen = Recorded()
+    graph = seen.step(seen.range(None, MODULE, 4), "command_buffer", 8)
+    seen.kernel(graph, "cutlass_gemm", 4)
+    seen.kernel(graph, "cutlass_other", 3)
+    both = WORK | {"custom-call.3": Work(60, 600, "bf16")}
+    assert seen.work(both) == {}
 
 
 def test_what_is_not_known_stays_so() -> None:

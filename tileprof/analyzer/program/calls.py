@@ -33,10 +33,12 @@ class Twins:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A call in a loop that takes what its last turn returned: always the same function."""
+    """A value that each iteration of a loop computes from its last one: by a call, always of the
+    same function, or by a formula that multiplies it."""
 
     call: str
-    """The function, as the text names it."""
+    """The function, as the text names it; the value's name where a formula gives it."""
+    is_call: bool
     line: int
     head: int
     """The line of the loop."""
@@ -52,7 +54,7 @@ def twins(text: str) -> tuple[Twins, ...]:
 
 @lru_cache(maxsize=64)
 def carried(text: str) -> tuple[Carried, ...]:
-    """Return such calls of all `for` loops in functions, none where it is no Python."""
+    """Return such values of all `for` loops in functions, none where it is no Python."""
     found = list[Carried]()
     for function in _walk(parsed(text)):
         if isinstance(function, ast.FunctionDef):
@@ -158,17 +160,31 @@ def _only_assigned(between: list[ast.stmt], names: set[str]) -> bool:
 def _carried(loop: ast.For) -> Iterator[Carried]:
     turns = _names(loop.target)
     for statement in loop.body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        if not isinstance(statement, ast.Assign):
             continue
-        call = statement.value
+        made, last = statement.value, loop.end_lineno or loop.lineno
+        if isinstance(made, ast.BinOp) and (scaled := _targets(statement) & _factors(made)):
+            yield Carried(scaled.pop(), False, statement.lineno, loop.lineno, last)
+        if not isinstance(made, ast.Call):
+            continue
         arguments = {
             argument.id
-            for argument in (*call.args, *(each.value for each in call.keywords))
+            for argument in (*made.args, *(each.value for each in made.keywords))
             if isinstance(argument, ast.Name)
         }
-        if _targets(statement) & arguments and not _names(call.func) & turns:
-            last = loop.end_lineno or loop.lineno
-            yield Carried(ast.unparse(call.func), statement.lineno, loop.lineno, last)
+        if _targets(statement) & arguments and not _names(made.func) & turns:
+            yield Carried(ast.unparse(made.func), True, statement.lineno, loop.lineno, last)
+
+
+def _factors(formula: ast.expr) -> set[str]:
+    """Return the names that a formula multiplies: what is only added could be added at once."""
+    if not isinstance(formula, ast.BinOp):
+        return set()
+    sides = (formula.left, formula.right)
+    found = {name for side in sides for name in _factors(side)}
+    if isinstance(formula.op, ast.Mult | ast.MatMult):
+        found |= {side.id for side in sides if isinstance(side, ast.Name)}
+    return found
 
 
 def _targets(statement: ast.stmt) -> set[str]:

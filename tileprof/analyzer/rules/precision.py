@@ -6,7 +6,8 @@ measured to do both ways. At the same part of the roof a kernel takes old peak /
 time, and never less than its operations at the new peak, or its bytes at that of the memory; that
 is the most. Tensor cores wait sooner for memory and for the ends of tiles than plain multiply-adds,
 so three quarters of that pace are taken for likely, three tenths of it for sure. Where a device was
-not measured, the usual peaks of its name count; without these there is no number.
+not measured, the usual peaks of its name count; without these there is no number. Autocast launches
+casts besides, so it is not advised where launches come late.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
-from tileprof.analyzer.rules.numbers.work import PRECISION_PACES
+from tileprof.analyzer.rules.numbers.work import PRECISION_HIDDEN, PRECISION_PACES
 from tileprof.profile import DevicePeak
 
 _PLAIN = re.compile(
@@ -35,10 +36,15 @@ _TENSOR = re.compile(
     r"tf32|bf16|f16|s1688|s16816|h884|h1688|tensorop|3xtf32|dgemm|zgemm", re.IGNORECASE
 )
 _OLD, _NEW = "fma_float32", "tensor_tf32"
-_ADVICE = (
+_TF32 = (
     "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores:"
     ' torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True for'
-    " convolutions; or run the model under torch.autocast with bfloat16."
+    " convolutions"
+)
+_ADVICE = f"{_TF32}; or run the model under torch.autocast with bfloat16."
+_WITHOUT_CASTS = (
+    f"{_TF32}. Leave torch.autocast for later: it launches a kernel for each cast, and launches"
+    " already come late here."
 )
 _ADVICE_FOR_JAX = (
     "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores: set"
@@ -58,7 +64,10 @@ def find(program: Program) -> Iterator[Draft]:
     share = tree.share(time)
     node = plain[0].nodes[0]
     place = tree.place(node)
+    nodes = tuple(each for case in plain for each in case.nodes)
     advice, fixes = (_ADVICE_FOR_JAX, ()) if tree.jax[node] else (_ADVICE, _FIXES)
+    if not tree.jax[node] and 1 - tree.exposed_recorded(nodes) >= PRECISION_HIDDEN:
+        advice, fixes = _WITHOUT_CASTS, _FIXES[:1]
     static = Evidence("static", f"{plain[0].name} multiplies 32-bit floats without tensor cores")
     if not time:
         yield Draft("warning", _title(len(plain)), place, (static,), advice, fixes=fixes)
@@ -71,7 +80,6 @@ def find(program: Program) -> Iterator[Draft]:
         return
     saving, told = _saving(tree, plain)
     evidence += [Evidence("activities", told)] if told else []
-    nodes = tuple(each for case in plain for each in case.nodes)
     yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), advice, "", saving,
                 nodes=nodes, fixes=fixes)  # fmt: skip
 

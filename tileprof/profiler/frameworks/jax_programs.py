@@ -42,7 +42,7 @@ _RANGE = re.compile(
 )
 """Name of XLA's range around a run of a module, `XlaModule:#hlo_module=jit_f,program_id=7#`, or
 around its compilation, `XlaCompileBackend:#module=jit_f,program_id=7#`."""
-_GRAPH = re.compile(r"command_buffer(_\d+)?$")
+GRAPH = re.compile(r"command_buffer(_\d+)?$")
 """Name of a step that is no instruction: a graph that XLA made of several."""
 _MOST_PROGRAMS = 4096
 """Programs that are kept; more make the first ones go."""
@@ -82,7 +82,7 @@ class Program:
         if self.work is None:
             return True
         others = [each for each in steps if each not in self._read.names]
-        return sum(_GRAPH.match(each) is None for each in others) <= self._read.nameless
+        return sum(GRAPH.match(each) is None for each in others) <= self._read.nameless
 
     @cached_property
     def _read(self) -> _Read:

@@ -7,17 +7,21 @@ XLA opens a range around each run of a module, and one around each of its steps 
 names the instruction. Where that is missing, as in graphs that XLA makes of several steps, the
 kernel's name tells: XLA names its own kernels after instructions, every character that is neither
 letter, digit nor `_` turned to `_`. Several kernels of one step share its work by their time.
+
+Kernels of libraries in such a graph have neither. They share the work of the module's products of
+which no kernel is known, by their time too: each run of the graph runs each of these once.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tileprof.profile import KernelInfo
 from tileprof.profiler.frameworks.hlo_work import Work
-from tileprof.profiler.frameworks.jax_programs import InstructionWork
+from tileprof.profiler.frameworks.jax_programs import GRAPH, InstructionWork
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
 from tileprof.profiler.tree.tree import Node
 
@@ -48,6 +52,9 @@ def give_xla_work(
     by_kernel = {name: _by_kernel(known) for name, known in work.items()}
     steps: dict[int, Node] = {}
     shared: dict[int, list[int]] = {}
+    graphs: dict[int, Node] = {}
+    unnamed: dict[int, list[int]] = {}
+    named: dict[str, Counter[str]] = {}
     for node in nodes[1:]:
         at, above = node.index, node.parent.index if node.parent is not None else 0
         known = work.get(modules.get(at, ""))
@@ -55,23 +62,54 @@ def give_xla_work(
             continue
         if above in steps and modules.get(above) == modules[at] != node.name:
             steps[at] = steps[above]
+        if above in graphs and at not in steps:
+            graphs[at] = graphs[above]
         if node.kind == "scope" and _instruction(node) in known:
             steps[at] = node
+        elif node.kind == "scope" and GRAPH.match(_instruction(node)):
+            graphs[at] = node
         did = device[at]
         if node.kind != "kernel" or did is None or _known(host[at]):
             continue
+        launches = named.setdefault(modules[at], Counter())
         if at in steps:
             shared.setdefault(steps[at].index, []).append(at)
+            instruction = _instruction(steps[at])
+            launches[instruction] = max(launches[instruction], did.count)
         elif (of_kernel := by_kernel[modules[at]].get(node.name)) is not None:
             _add(host, at, of_kernel, did.count)
             multiplied[at] = of_kernel.multiplied
+            launches[node.name] += did.count
+        elif at in graphs and node.name not in by_kernel[modules[at]]:
+            unnamed.setdefault(graphs[at].index, []).append(at)
     for at, kernels in shared.items():
         step = nodes[at]
         of_step = work[modules[at]][_instruction(step)]
         if of_step is not None:
             _share(host, device, kernels, of_step, _runs(host[at], device, kernels))
             multiplied |= dict.fromkeys(kernels, of_step.multiplied)
+    for at, kernels in unnamed.items():
+        runs = _runs(host[at], device, kernels)
+        products = _products(work[modules[at]], named[modules[at]], runs)
+        launched = sum(did.count for kernel in kernels if (did := device[kernel]) is not None)
+        if products and launched >= runs * len(products):
+            kinds = {each.multiplied for each in products}
+            whole = Work(sum(each.bytes for each in products), sum(each.flops for each in products))
+            _share(host, device, kernels, whole, runs)
+            multiplied |= dict.fromkeys(kernels, kinds.pop() if len(kinds) == 1 else "")
     return {at: kind for at, kind in multiplied.items() if kind}
+
+
+def _products(known: InstructionWork, launches: Mapping[str, int], runs: int) -> list[Work]:
+    """Return the work of the products of a module that ran in a graph, `runs` times, without a
+    kernel of their name. `launches` has those that did, by instruction or kernel."""
+    return [
+        of
+        for name, of in known.items()
+        if of is not None
+        and of.multiplied
+        and max(launches.get(name, 0), launches.get(_OTHERS.sub("_", name), 0)) < runs / 2
+    ]
 
 
 def with_product(info: KernelInfo, kinds: set[str]) -> KernelInfo:

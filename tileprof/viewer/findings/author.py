@@ -26,6 +26,8 @@ from tileprof.viewer.notes import missing_from, title_of, wall_seconds
 
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
+_MOST_TITLES = 5
+"""Largest number of suggestions and symptoms that are named where they do not fit."""
 _BARELY = 0.05
 """Part of a kernel's time below which what findings of the program take of it is no suggestion."""
 
@@ -45,6 +47,7 @@ def author_text(
         tail,
         options,
         paper,
+        lambda shown: _titles(report.findings[shown:], paper),
         lambda shown: f": {count_text(report.findings[shown:])}",
     )
 
@@ -55,19 +58,37 @@ def joined(
     tail: list[str],
     options: ReportOptions,
     paper: Paper,
+    titles: Callable[[int], list[str]] = lambda shown: [],
     rest: Callable[[int], str] = lambda shown: "",
 ) -> list[str]:
     """Return a report's lines; of the entries those that fit, and a sentence on the others.
 
-    `rest` says what all entries from a number on are.
+    `rest` says what all entries from a number on are, after the lines of `titles`.
     """
     room = None if options.include is not None else options.height - len(head) - len(tail) - BELOW
     shown = _fitting(entries, room)
+    if room is not None and shown < len(entries):
+        shown = _fitting(entries[:shown], room - len(titles(shown)))
     lines = head + [line for each in entries[:shown] for line in ["", *each]]
-    if shown < len(entries):
+    if room is not None and shown < len(entries):
         said = f"{len(entries) - shown} more{rest(shown)}; see them with -i RE (-i . shows all)."
-        lines += ["", *paper.sentence(said, "2")]
+        left = max(0, room - len(lines) + len(head))
+        lines += ["", *titles(shown)[:left], *paper.sentence(said, "2")]
     return lines + tail
+
+
+def _titles(findings: Sequence[Finding], paper: Paper) -> list[str]:
+    """Return a line for each of the first suggestions and symptoms: the program's gain, the rule,
+    the title."""
+    named = [each for each in findings if each.severity in ("suggestion", "symptom")]
+    return [
+        paper.line(f"also {_gain(each)}, {each.rule}: {each.title}")
+        for each in named[:_MOST_TITLES]
+    ]
+
+
+def _gain(finding: Finding) -> str:
+    return str(finding.program_gain or finding.kernel_gain or finding.severity)
 
 
 def _fitting(entries: list[list[str]], room: int | None) -> int:

@@ -78,6 +78,11 @@ does: at least, likely, at most. Tiles of 32-bit operands are half as deep as th
 which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md); a BERT encoder on an H200 reached
 0.36 (benchmarks/results/programs-1of3-2026-11-27.json, embed_texts)."""
 
+PRECISION_HIDDEN = 0.5
+"""Part of the products' time that passes before late launches, from which autocast is not advised:
+most of it, by hand. Each cast is one launch more. Six trainings on an H200 whose launches come late
+took 0.9 to 1.3 times as long with it (benchmarks/results/programs-?of3.json, 2026-11-29)."""
+
 # -- roofline
 
 ROOFLINE_NEAR = 0.9

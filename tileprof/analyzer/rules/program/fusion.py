@@ -174,7 +174,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
     title = f"{count} memory-bound kernels could be fused, most of their time in {first.name}"
-    between, most = _between(tree, runs)
+    between, most, exposed, unrecorded = _between(tree, runs)
     if tree.share(most) >= COLD:
         told = (
             f"another {percent(tree.share(most))} is lost in gaps before launches that would "
@@ -182,27 +182,36 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         )
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
     low, mid, high = (part * above for part in FUSION_PARTS)
-    saving = tree.saving(low + between / 2, mid + between, high + most, between, most)
+    saving = tree.saving(low + between / 2, mid + between, high + most, between, most, unrecorded)
     place = tree.place(first.place)
     nodes = [node for run in runs for node in run.nodes]
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
         confidence="low", nodes=tuple(nodes), gaps=tree.ended_by(nodes, DEPENDENT, LATE),
+        launches_go=True, exposed=exposed,
         fixes=compiled_at(place.location),
     )  # fmt: skip
 
 
-def _between(tree: Contexts, runs: list[_Run]) -> tuple[float, float]:
+def _between(tree: Contexts, runs: list[_Run]) -> tuple[float, float, float, float]:
     """Return gaps before launches that one kernel for each run would not make, ns: likely, without
-    what recording adds to those before late launches, and at most."""
+    what recording adds to those before late launches, and at most; the part of the kernels' saved
+    time by which the program becomes shorter, 0 to 1; and the most that goes of the time without a
+    recording, ns."""
     kernels = tree.kind("kernel") & (tree.time > 0)
-    parts = [1 - float(np.median(tree.count[run.nodes])) / run.launches for run in runs]
-    dependent, late = (
-        sum(float(gaps[run.nodes].sum()) * max(0.0, part) for run, part in zip(runs, parts))
-        for gaps in (tree.gaps_before(kernels, DEPENDENT), tree.gaps_before(kernels, LATE))
-    )
-    return dependent + tree.unrecorded * late, dependent + late
+    gaps, all_late = (tree.gaps_before(kernels, reason) for reason in (DEPENDENT, LATE))
+    likely, most, exposed, unrecorded = 0.0, 0.0, 0.0, 0.0
+    for run in runs:
+        left = min(1.0, float(np.median(tree.count[run.nodes])) / run.launches)
+        dependent, late = (float(each[run.nodes].sum()) for each in (gaps, all_late))
+        fewer = tree.fewer_launches(run.nodes, late, left, FUSION_PARTS[1] * run.above)
+        likely += dependent * (1 - left) + fewer.gaps
+        most += (dependent + late) * (1 - left)
+        exposed += fewer.exposed * run.above
+        all_go = tree.fewer_launches(run.nodes, late, 0.0, run.above)
+        unrecorded += dependent * (1 - left) + all_go.gaps + all_go.exposed * run.above
+    return likely, most, exposed / sum(run.above for run in runs), unrecorded
 
 
 RULE = ProgramRule("fusion", find)

@@ -48,17 +48,17 @@ _ADVICE = {
         "elements; then whether another operation, dtype or layout, or a GPU, does the same in "
         "less time."
     ),
-    "line": (
-        "Start with this line: its Python code, and what it calls outside of PyTorch's "
-        "operations, takes the time. `tileprof view` shows the functions below it."
-    ),
     "scope": "Start with this scope: see which operations and lines in it take the time.",
 }
+_ADVICE_FOR_LINES = (
+    "Start with this line: its Python code, and what it calls outside of PyTorch's operations,"
+    " takes the time."
+)
 _ADVICE_WITHOUT_OPERATIONS = (
     "Start with this line: its Python code, and the libraries that it calls, take the time."
-    " `tileprof view` shows the functions below it."
 )
-
+_BELOW = " `tileprof view` shows the functions below it."
+_NOTHING_BELOW = " Written over several lines, it would show which of its calls takes the time."
 
 _ADVICE_FOR_OPTIMIZERS = (
     "This is the optimizer's own work. Pass fused=True to torch.optim.{0}: one pass over the"
@@ -308,7 +308,11 @@ def _advice(tree: Contexts, each: _Hot, time: Column) -> str:
         engine = tree.below(tree.where(is_engine)) & ~tree.below(tree.kind("op"))
         if float(time[each.inside & engine].sum()) >= HOTSPOTS_WAITS * each.time:
             return _ADVICE_FOR_ENGINE
-        return _ADVICE["line"] if bool((tree.ops >= 0).any()) else _ADVICE_WITHOUT_OPERATIONS
+        lines = np.flatnonzero(np.isin(tree.lines, tree.lines[each.inside]))
+        operates = bool((tree.ops[lines] >= 0).any())
+        calls = bool((tree.users & np.isin(tree.parents, lines) & (tree.parents >= 0)).any())
+        advice = _ADVICE_FOR_LINES if operates else _ADVICE_WITHOUT_OPERATIONS
+        return advice + (_BELOW if calls else _NOTHING_BELOW)
     if each.kind == "op" and _SETS.search(each.name):
         makes = tree.below(tree.where(_makes_objects))
         if float(time[each.inside & makes].sum()) >= HOTSPOTS_WAITS * each.time:

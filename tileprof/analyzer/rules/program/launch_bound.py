@@ -51,9 +51,9 @@ from tileprof.profile import optimizers_work
 
 _EMPTY: tuple[Shortfall, ...] = ("few-blocks", "short-launch")
 _LATE = (
-    "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
-    " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
-    ' mode="reduce-overhead", torch.cuda.graph).'
+    "The host is the limit: launch all of a step at once as a CUDA graph (torch.compile with"
+    ' mode="reduce-overhead", torch.cuda.graph), give each launch more work by larger batches, or'
+    " launch fewer and larger kernels (fused or foreach optimizers, torch.compile)."
 )
 _LATE_IN_JAX = (
     "The host is the limit: launch fewer and larger programs. Put more of the step under one"
@@ -65,8 +65,8 @@ _DATA = (
     " prefetch_factor of the DataLoader, or less work for each element."
 )
 _COMPILED = (
-    "torch.compile alone brought {:g} to {:g} times in 12 of 13 measured programs of this kind:"
-    " expect more of larger batches or a CUDA graph"
+    "this gain is that of a CUDA graph or larger batches; torch.compile without graphs brought"
+    " {:g} to {:g} times in 12 of 13 measured programs whose launches come late"
 ).format(*LAUNCH_BOUND_COMPILED)
 _HOST = "Do this host work before the step, in another thread, or on the device."
 
@@ -151,8 +151,7 @@ class _Work:
         return (
             f"devices work for {percent(self._busy / self._steps)} of the time in steps,"
             f" {percent(self._empty / self._steps)} in launches that are short or do not fill them;"
-            f" the likely gain is that of {more} times as much work per launch, in a larger batch"
-            " or by one launch of a graph"
+            f" the likely gain assumes {more} times as much work per launch"
         )
 
 

@@ -6,7 +6,8 @@ launches is short, and none in a long loop. Where each training step changes man
 one after the other, the chain is the step's. A chain of them fused takes as long as its longest
 kernel where each element is read and written once, and half of what is above that goes where
 results in between are still written, as a backward pass wants them. Of the gaps before n kernels
-(n - 1) / n go.
+(n - 1) / n go. Before late launches it is the host's time of which as much goes
+(`Contexts.fewer_launches`): kernels that ran meanwhile hid a part of it.
 
 A device holds a fixed number of launches (about a thousand) that wait for it. Where a chain fills
 that queue, the host stands in it, though what the queue holds is done in no time; so the host comes
@@ -33,6 +34,7 @@ from tileprof.analyzer.contexts import (
     LATE,
     Column,
     Contexts,
+    FewerLaunches,
     Mask,
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
@@ -179,12 +181,28 @@ class _Chain:
     @cached_property
     def between(self) -> float:
         """Gaps that one kernel would not have, ns; without what recording adds to them."""
-        recorded = self.late * (1 - self.tree.unrecorded)
-        return (self.idle - recorded) * (1 - 1 / self.length)
+        return self._dependent + self.fewer.gaps
+
+    @property
+    def _dependent(self) -> float:
+        """Gaps between dependent work that one kernel would not have, ns."""
+        return (self.idle - self.late) * (1 - 1 / self.length)
+
+    @cached_property
+    def fewer(self) -> FewerLaunches:
+        """What becomes shorter as one launch takes the place of all."""
+        return self.tree.fewer_launches(self.nodes, self.late, 1 / self.length, self.above / 2)
+
+    @cached_property
+    def most_unrecorded(self) -> float:
+        """The most that goes of the time without a recording, ns: the host's work for all of the
+        launches, and its waits for the device's queue."""
+        fewer = self.tree.fewer_launches(self.nodes, self.late, 0.0, self.above)
+        return self.above * fewer.exposed + self._dependent + fewer.gaps + self.behind
 
     @cached_property
     def most_between(self) -> float:
-        """The same with what recording adds."""
+        """Gaps that one kernel would not have, with what recording adds, ns."""
         return self.idle * (1 - 1 / self.length)
 
     @cached_property
@@ -212,7 +230,8 @@ def find(program: Program) -> Iterator[Draft]:
         line = tree.line(chain.place)
         where = (line.file, line.function) if line else None
         phase = bool(tree.backward[chain.place])
-        places.setdefault((where, phase), []).append(chain)
+        kind = chain.is_of_optimizer, chain.is_of_tensors
+        places.setdefault((where, phase, kind), []).append(chain)
     worst = sorted(places.values(), key=lambda held: -sum(each.saved for each in held))
     for chains in worst[:MOST_OF_A_KIND]:
         if tree.share(sum(each.saved for each in chains)) >= COLD:
@@ -347,14 +366,15 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
             " next launches"
         )
         evidence.append(Evidence("activities", text))
-    above, between, most = (
-        sum(getattr(each, what) for each in chains) for what in ("above", "between", "most_between")
+    above, between, most, unrecorded = (
+        sum(getattr(each, what) for each in chains)
+        for what in ("above", "between", "most_between", "most_unrecorded")
     )
     low, mid = between / 2, above / 2 + between + behind / 2
     high = above + most + behind
     nodes = [node for each in chains for node in each.nodes]
     before = () if behind else tree.ended_by(nodes, DEPENDENT, LATE)
-    saving = tree.saving(low, mid, high, between + behind / 2, most + behind)
+    saving = tree.saving(low, mid, high, between + behind / 2, most + behind, unrecorded)
     row = f"{first.length:.0f} short kernels in a row{first.told}"
     title, advice = row, _FUSE
     if first.is_of_optimizer:
@@ -369,8 +389,10 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     fixes: tuple[Fix, ...] = (OptimizerForm(), OptimizerForm("foreach"))
     if not first.is_of_optimizer:
         fixes = () if first.is_of_tensors or first.is_in_jax else compiled_at(place.location)
+    exposed = sum(each.fewer.exposed * each.above for each in chains) / above if above else 1.0
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
-                 nodes=tuple(nodes), gaps=before, fixes=fixes)  # fmt: skip
+                 nodes=tuple(nodes), gaps=before, launches_go=True, exposed=exposed,
+                 fixes=fixes)  # fmt: skip
 
 
 RULE = ProgramRule("small-kernels", find)
