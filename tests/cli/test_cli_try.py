@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from tileprof.cli.trying.candidates import chosen, of_report
 from tileprof.cli.trying.try_command import _recorded
 from tileprof.errors import UsageError
 from tileprof.trying import Pair, Settings, Timing, TriedProgram, trials
-from tileprof.trying.processes import Run
+from tileprof.trying.measuring import Outcome
 
 PROGRAM = """
     import os, tileprof
@@ -50,14 +51,18 @@ def _short_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pairs decide, as no noise is in their times: each change is ten times as fast."""
     monkeypatch.setattr(trials, "LOOKS", (2,))
-    for name in ("pair_of_steps", "pair_of_runs"):
+    for name in ("steps_in_turns", "runs_in_turns"):
         monkeypatch.setattr(trials, name, partial(_alike, getattr(trials, name)))
 
 
-def _alike(measure: Any, *arguments: Any, **options: Any) -> tuple[Pair, Run, Run]:
-    """Run two processes as `measure` does, and say that the second one took a tenth."""
-    pair, old, new = measure(*arguments, **options)
-    return Pair(tuple((10.0, 1.0) for _ in pair.rounds)), old, new
+def _alike(measure: Any, *arguments: Any) -> list[Any]:
+    """Run processes as `measure` does, and say that each changed one took a tenth."""
+    return [
+        replace(each, pair=Pair(tuple((10.0, 1.0) for _ in each.pair.rounds)))
+        if isinstance(each, Outcome)
+        else each
+        for each in measure(*arguments)
+    ]
 
 
 @pytest.fixture
@@ -211,10 +216,12 @@ def test_a_kept_change_is_written_into_the_source(
     from tileprof.trying import Trial, Trials
     from tileprof.trying.processes import Circumstances
 
-    def kept(self: Trials, candidate: Any) -> Trial:
-        return Trial(candidate, "kept", "", None, (), None, 1e-4, 1.0, "step", Circumstances())
+    def kept(self: Trials, group: Any) -> Iterator[Trial]:
+        for each in group:
+            yield Trial(each, "kept", "", None, (), None, 1e-4, 1.0, "step", Circumstances())
 
-    monkeypatch.setattr(Trials, "try_one", kept)
+    monkeypatch.setattr(Trials, "begin", lambda self: None)
+    monkeypatch.setattr(Trials, "_try", kept)
     source = "import torch\n\ndef forward(x):\n    return x + 1\n"
     (folder / "program.py").write_text(source)
     words = ("--change", "compile=program.py:forward", "--change", "autocast", "program.py")

@@ -3,7 +3,8 @@
 In: the program as it is, and changed.  Out: `Pair`s, and the interval of their speed-up.
 
 Both processes of a pair live at the same time, and do a batch of steps in turn, every second round
-in the other order: what slows the machine down slows both. The speed-up of a pair is the median of
+in the other order: what slows the machine down slows both. One process of the original serves
+several changes, so it is in a pair with each of theirs. The speed-up of a pair is the median of
 its rounds. From process to process more differs than from round to round (addresses, threads,
 what was allocated first), so the interval is made of pairs alone: Student's t of the logarithms of
 their speed-ups. A program without steps is timed as a whole, and each pair has one round.
@@ -15,14 +16,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from tileprof.bench.intervals import Interval
-from tileprof.bench.rounds import in_turns
 from tileprof.profiler.session.steps import students_t
 
 from .orders import Orders
-from .processes import Process, Run
+from .processes import Process, ProgramError, Run
 
 LOOKS = (3, 5, 8)
 """Numbers of pairs at which it may be decided: few, as each look is a chance to be wrong."""
@@ -31,6 +30,9 @@ _WIDER = 1.4
 bring nothing, at most 1.9 % are then kept at any noise (4.7 % without)."""
 _MOST_STEPS = 200
 """Steps of a batch at most."""
+_SLOW, _ROUNDS_OF_SLOW = 0.8, 2
+"""Speed-up below which a change is not timed further, and the rounds that have to show it: between
+rounds, times differ by less than that on a machine without other work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +70,92 @@ def speedup_interval(pairs: Sequence[Pair], wider: float = _WIDER) -> Interval |
     return Interval(*(math.exp(each) for each in (mean, mean - half, mean + half)))
 
 
-def pair_of_steps(
-    first: Process, second: Process, timing: Timing, lead: int, turned: bool
-) -> tuple[Pair, Run, Run]:
-    """Time steps of two processes that were started and are ready, and end them.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A process of the changed program beside one of the original."""
 
-    `turned`: the second one goes first, so that a program with few steps is not always timed in
-    the same order.
+    pair: Pair
+    old: Run
+    new: Run
 
-    `lead` are steps before each batch that are not timed: more than what was made ready while the
-    process waited for its turn.
+
+def steps_in_turns(
+    original: Process, changed: Sequence[Process], timing: Timing, lead: int, turned: bool
+) -> list[Outcome | ProgramError]:
+    """Time steps of processes that were started and are ready, and end them.
+
+    The original is timed once in each round, for all changed ones. `lead` are steps before each
+    batch that are not timed: more than what was made ready while the process waited for its turn.
+    `turned`: the last one goes first, so that a program with few steps is not always timed in the
+    same order. ProgramError where the original fails; where a changed one does, its error is in
+    the list.
     """
-    step_ns = max(first.step_ns, second.step_ns, 1.0)
-    steps = max(1, min(_MOST_STEPS, round(timing.batch_ns / step_ns)))
-    rounds: list[tuple[float, float]] = []
-    sides = (second, first) if turned else (first, second)
-    for taken in in_turns([partial(each.take, steps, lead) for each in sides]):
-        old, new = reversed(taken) if turned else taken
-        if old is None or new is None:  # the program has ended
+    # Each does as many steps: step by step, they work on the same data.
+    steps = max(1, min(_MOST_STEPS, round(timing.batch_ns / max(original.step_ns, 1.0))))
+    rounds: list[list[tuple[float, float]]] = [[] for _ in changed]
+    failed: dict[int, ProgramError] = {}
+    timed = list(range(len(changed)))
+    for number in range(timing.rounds):
+        taken: dict[int, float | None] = {}
+        order = [-1, *timed]
+        for at in reversed(order) if turned == (number % 2 == 0) else order:
+            try:
+                taken[at] = (original if at < 0 else changed[at]).take(steps, lead)
+            except ProgramError as error:
+                if at < 0:
+                    raise
+                failed[at] = error
+        old = taken[-1]
+        if old is None:  # the program has ended
             break
-        rounds.append((old, new))
-        if len(rounds) == timing.rounds:
+        for at in timed:
+            new = taken.get(at)
+            if new is not None:
+                rounds[at].append((old, new))
+        timed = [at for at in timed if taken.get(at) is not None and not _is_slow(rounds[at])]
+        if not timed:
             break
-    return Pair(tuple(rounds)), first.end(), second.end()
+    run = original.end()
+    return [
+        failed[at] if at in failed else _ended(Pair(tuple(rounds[at])), run, each)
+        for at, each in enumerate(changed)
+    ]
 
 
-def pair_of_runs(orders: Sequence[Orders], timing: Timing, turned: bool) -> tuple[Pair, Run, Run]:
-    """Time two processes as a whole, one after the other; `turned`: the second one first."""
-    runs: dict[int, Run] = {}
-    for at in (1, 0) if turned else (0, 1):
-        with Process(orders[at], timing.limit_s) as process:
-            runs[at] = process.ended()
-    return Pair(((float(runs[0].ns), float(runs[1].ns)),)), runs[0], runs[1]
+def _is_slow(rounds: Sequence[tuple[float, float]]) -> bool:
+    """Return whether no further round can make this a gain: the rest of the time is for others."""
+    return len(rounds) >= _ROUNDS_OF_SLOW and all(old < _SLOW * new for old, new in rounds)
+
+
+def _ended(pair: Pair, run: Run, process: Process) -> Outcome | ProgramError:
+    try:
+        return Outcome(pair, run, process.end())
+    except ProgramError as error:
+        return error
+
+
+def runs_in_turns(
+    original: Orders, changed: Sequence[Orders], timing: Timing, turned: bool
+) -> list[Outcome | ProgramError]:
+    """Time processes as a whole, one after the other; `turned`: the last one first.
+
+    ProgramError as in `steps_in_turns`.
+    """
+    runs: dict[int, Run | ProgramError] = {}
+    order = range(-1, len(changed))
+    for at in reversed(order) if turned else order:
+        try:
+            with Process(original if at < 0 else changed[at], timing.limit_s) as process:
+                runs[at] = process.ended()
+        except ProgramError as error:
+            if at < 0:
+                raise
+            runs[at] = error
+    old = runs[-1]
+    assert isinstance(old, Run)
+    return [
+        found
+        if isinstance(found := runs[at], ProgramError)
+        else Outcome(Pair(((float(old.ns), float(found.ns)),)), old, found)
+        for at in range(len(changed))
+    ]

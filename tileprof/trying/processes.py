@@ -56,8 +56,9 @@ class Run:
     printed: int
     """Bytes of its output when its results were kept."""
     circumstances: Circumstances = field(default_factory=Circumstances)
-    device_share: float = 0.0
-    """Part of the device's memory that the process needs at most, 0 to 1; 0 without a GPU."""
+    memory_share: float = 0.0
+    """Part of the free memory that the process needs at most, 0 to 1: of the device's or of the
+    host's, whichever is more."""
 
     @property
     def results(self) -> Path:
@@ -137,7 +138,7 @@ class Process:
         counts = tuple(int(each) for each in over["counts"])
         return Run(
             self._folder, int(over["steps"]), int(over["ns"]), counts, int(over["printed"]),
-            Circumstances(str(over["device"]), str(over["torch"])), float(over["device_share"]),
+            Circumstances(str(over["device"]), str(over["torch"])), float(over["memory_share"]),
         )  # fmt: skip
 
     def kill(self) -> None:

@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
 from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.fixes import (
+    COMPILED_MODELS,
     Accuracy,
     CompiledFunction,
     EnvironmentVariable,
@@ -33,11 +35,12 @@ from tileprof.bench.intervals import Interval
 from .comparing import DISTURBED, Comparison, Reference, accuracy_of, tolerance_of
 from .measuring import (
     LOOKS,
+    Outcome,
     Pair,
     Timing,
-    pair_of_runs,
-    pair_of_steps,
+    runs_in_turns,
     speedup_interval,
+    steps_in_turns,
 )
 from .orders import Orders, TriedProgram
 from .processes import Circumstances, Process, ProgramError, Run
@@ -49,10 +52,12 @@ _AHEAD = 3
 """Batches for each worker that may be ready while a process waits for its turn, with one more."""
 _RECORDED = 30
 """Steps that are recorded to find what could be changed."""
-_OF_DEVICE = 0.8
-"""Part of a device's free memory that processes which stand ready together may take."""
-_CORES = 4
-"""Processors for each pair of processes that start together: a program uses several meanwhile."""
+_OF_MEMORY = 0.8
+"""Part of the free memory, of the device or the host, that processes which stand ready together
+may take."""
+_LEAST_TOGETHER, _MOST_TOGETHER = 4, 16
+"""Processes that start together where memory is enough for them: as many as there are processors,
+between these bounds. With fewer, the original would start again for nearly every change."""
 _HOPELESS = 0.95
 """Speed-up of the first pair at and below which no other follows, if each of its rounds was slower:
 process to process, the real programs of benchmarks/programs differ by less than that."""
@@ -127,12 +132,14 @@ class Trials:
         self._tell = tell
         self._folder = Path(tempfile.mkdtemp(prefix="tileprof-try-"))
         self._made = 0
+        self._checked: set[Path] = set()
+        """Folders of those processes of the original that the reference has taken in."""
         self._reference: Reference | None = None
         self._unstable: Comparison | None = None
-        self._at_once = 1
-        """Pairs of processes that are started together."""
-        self._noise: Accuracy | None = None
-        """Kind of noise that a process beside the next pair is to show; None for none."""
+        self._together = 2
+        """Processes that may stand ready together."""
+        self._noises: dict[Accuracy, None] = {}
+        """Kinds of noise that processes beside the next pairs are to show, in their order."""
         self.doubts = known_before(read_gpu(), load_average(), os.cpu_count() or 1)
         """Reasons to doubt all times, known before anything ran."""
         self.has_steps = False
@@ -157,35 +164,90 @@ class Trials:
                 self.has_steps = process.take(1, 0) is not None
             run = process.end()
         self._reference = Reference(run)
-        if run.device_share:
-            fitting = int(_OF_DEVICE / (2 * run.device_share))
-            self._at_once = max(1, min(fitting, (os.cpu_count() or 1) // _CORES))
+        most = max(_LEAST_TOGETHER, min(_MOST_TOGETHER, os.cpu_count() or 1))
+        fitting = int(_OF_MEMORY / run.memory_share) if run.memory_share else most
+        self._together = max(2, min(most, fitting))
         if not self.has_steps:
             with self._process(()) as again:
                 self._check_original(again.ended())
 
     def tried(self, candidates: Sequence[Candidate]) -> Iterator[Trial]:
-        """Try each, and all that were kept together where they are several."""
-        kept: list[Trial] = []
+        """Try each, and all that were kept together where they are several.
+
+        Changes whose processes fit into memory together share those of the original. Each is
+        yielded when it is decided.
+        """
+        done: list[Trial] = []
+        waiting, crowded = list(candidates), list[Candidate]()
         began, budget = time.monotonic(), self._settings.budget
-        for each in candidates:
+        while waiting:
             if budget is not None and time.monotonic() - began > budget:
-                self._tell(f"no time left for {each}")
-                continue
-            if _is_beaten(each, kept):
-                continue
-            trial = self.try_one(each)
-            if trial.verdict == "kept":
-                kept.append(trial)
-            yield trial
-        if len(together := _together(kept)) > 1:
+                self._tell(f"no time left for {', '.join(map(str, waiting))}")
+                break
+            if self._reference is None:
+                self.begin()
+            group, waiting = self._next(waiting, done)
+            for trial in self._try(group):
+                if len(group) > 1 and _lacks_memory(trial):
+                    crowded.append(trial.candidate)
+                    continue
+                done.append(trial)
+                yield trial
+            if not waiting and crowded:
+                waiting, crowded = [crowded[0]], crowded[1:]
+        if len(together := _together(done)) > 1:
             yield self.try_one(Candidate(together))
+
+    def _next(
+        self, waiting: Sequence[Candidate], done: Sequence[Trial]
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """Return candidates to be tried next beside one original, and those after them."""
+        left = [each for each in waiting if not _is_beaten(each, done)]
+        group: list[Candidate] = []
+        for each in left:
+            if len(group) == self._together - 1:
+                break
+            # Of changes that do the same, the second may be beaten by the first.
+            same = any(_does(a, b) for other in group for a in other.fixes for b in each.fixes)
+            if not same and (not group or _lead(each.fixes) == _lead(group[0].fixes)):
+                group.append(each)
+        return group, [each for each in left if each not in group]
 
     def try_one(self, candidate: Candidate) -> Trial:
         """Try one candidate."""
         if self._reference is None:
             self.begin()
-        return _Attempt(self, candidate).trial()
+        return next(self._try([candidate]))
+
+    def _try(self, group: Sequence[Candidate]) -> Iterator[Trial]:
+        """Try candidates beside the same processes of the original, and yield each when it is
+        decided."""
+        open_ = [_Attempt(self, each, len(group)) for each in group]
+        if open_:
+            self._tell(f"trying {', '.join(str(each.candidate) for each in open_)}")
+        for numbers in map(range, (0, *LOOKS), LOOKS):
+            # Many fail or show no gain in their first pair; the others need not start with them.
+            parts = [numbers]
+            if not numbers.start and len(open_) > 1:
+                parts = [numbers[:1], numbers[1:]]
+            for part in parts:
+                fixes = [each.candidate.fixes for each in open_]
+                with closing(self.rounds(fixes, part)) as rounds:
+                    for outcomes in rounds:
+                        for each, outcome in zip(open_, outcomes, strict=True):
+                            each.take(outcome)
+                        if all(each.over for each in open_):
+                            break
+                yield from (each.trial() for each in open_ if each.over)
+                open_ = [each for each in open_ if not each.over]
+                if not open_:
+                    return
+            for each in open_:
+                each.decide(last=numbers.stop == LOOKS[-1])
+            yield from (each.trial() for each in open_ if each.over)
+            open_ = [each for each in open_ if not each.over]
+            if not open_:
+                return
 
     # -- for one attempt
 
@@ -194,45 +256,76 @@ class Trials:
         """Settings of trials."""
         return self._settings
 
-    def pairs(self, fixes: tuple[Fix, ...], numbers: range) -> Generator[tuple[Pair, Run, Run]]:
-        """Start processes of the original and of the changed program, and yield pair after pair.
+    def rounds(
+        self, changes: Sequence[tuple[Fix, ...]], numbers: range
+    ) -> Generator[list[Outcome | ProgramError]]:
+        """Start processes of the original and of each changed program, and yield, for each number
+        of a pair, how each change came out beside the original.
 
-        Where a device and its host have room for several pairs, these start together: starting
-        takes most of the time. Each pair is timed alone, while the others wait.
+        Several pairs start together where memory has room for them: starting takes most of the
+        time. Each is timed alone, while the others wait.
         """
+        timing = self._settings.timing
         if not self.has_steps:
             for number in numbers:
-                yield pair_of_runs(self._both(fixes), self._settings.timing, turned=number % 2 == 1)
+                original, *changed = self._all(changes)
+                yield _each(changed, partial(
+                    runs_in_turns, original, changed, timing, number % 2 == 1
+                ))  # fmt: skip
             return
-        for first in range(numbers.start, numbers.stop, self._at_once):
-            together = range(first, min(first + self._at_once, numbers.stop))
-            yield from self._pairs_of_steps(fixes, together)
+        at_once = max(1, self._together // (1 + len(changes)))
+        for first in range(numbers.start, numbers.stop, at_once):
+            together = range(first, min(first + at_once, numbers.stop))
+            yield from self._rounds_of_steps(changes, together)
 
-    def _pairs_of_steps(
-        self, fixes: tuple[Fix, ...], numbers: range
-    ) -> Iterator[tuple[Pair, Run, Run]]:
-        timing, noise = self._settings.timing, self._noise
+    def _rounds_of_steps(
+        self, changes: Sequence[tuple[Fix, ...]], numbers: range
+    ) -> Iterator[list[Outcome | ProgramError]]:
+        timing = self._settings.timing
         with ExitStack() as started:
-            disturbed = (
-                started.enter_context(self._process((), DISTURBED[noise])) if noise else None
-            )
+            disturbed = {
+                noise: started.enter_context(self._process((), DISTURBED[noise]))
+                for noise in self._noises
+            }
             held = [
-                [started.enter_context(Process(each, timing.limit_s)) for each in self._both(fixes)]
+                [
+                    started.enter_context(Process(each, timing.limit_s))
+                    for each in self._all(changes)
+                ]
                 for _ in numbers
             ]
             # None is timed before all are ready.
-            if not all([process.ready() for pair in held for process in pair]):
-                raise ProgramError(f"`{self._program}` ended before its steps were timed")
-            if noise and disturbed is not None:
-                self._take_noise(disturbed, noise)
-            for number, (old, new) in zip(numbers, held, strict=True):
-                yield pair_of_steps(old, new, timing, _lead(fixes), turned=number % 2 == 1)
+            states = [[self._state(process) for process in processes] for processes in held]
+            for noise, process in disturbed.items():
+                self._take_noise(process, noise)
+            lead = max(map(_lead, changes))
+            for number, (original, *changed), (unready, *errors) in zip(numbers, held, states):
+                if unready is not None:
+                    yield [unready for _ in changed]
+                    continue
+                ready = [process for process, error in zip(changed, errors) if error is None]
+                found = iter(_each(ready, partial(
+                    steps_in_turns, original, ready, timing, lead, number % 2 == 1
+                )))  # fmt: skip
+                yield [next(found) if error is None else error for error in errors]
 
-    def _both(self, fixes: tuple[Fix, ...]) -> list[Orders]:
-        """Return orders of the original and of the changed program, in folders of their own."""
+    def _state(self, process: Process) -> ProgramError | None:
+        """Wait until a process is ready, and return why it never will be."""
+        try:
+            if process.ready():
+                return None
+        except ProgramError as error:
+            return error
+        return ProgramError(f"`{self._program}` ended before its steps were timed")
+
+    def _all(self, changes: Sequence[tuple[Fix, ...]]) -> list[Orders]:
+        """Return orders of the original and of each changed program, in folders of their own."""
         self._made += 1
         folder = self._folder / f"{self._made}"
-        return [self._orders((), f"{folder}-original"), self._orders(fixes, f"{folder}-changed")]
+        changed = (
+            self._orders(fixes, f"{folder}-changed-{at}") for at, fixes in enumerate(changes)
+        )
+        return [self._orders((), f"{folder}-original"), *changed]
 
     def compared(self, old: Run, new: Run, tolerance: float, accuracy: Accuracy) -> Comparison:
         """Return how a run of the changed program compares, and take in that of the original."""
@@ -247,7 +340,7 @@ class Trials:
         accuracy = accuracy_of(fixes, reference.low_precision)
         if DISTURBED[accuracy] and reference.trains and not reference.knows_noise(accuracy):
             if self.has_steps:
-                self._noise = accuracy
+                self._noises[accuracy] = None
             else:
                 with self._process((), DISTURBED[accuracy]) as process:
                     self._take_noise(process, accuracy)
@@ -257,19 +350,18 @@ class Trials:
         assert self._reference is not None
         process.ready()
         self._reference.disturbed(process.end(), accuracy)
-        self._noise = None
+        self._noises.pop(accuracy, None)
 
     @property
     def unstable(self) -> Comparison | None:
         """Difference between two processes of the original, where they are not the same."""
         return self._unstable
 
-    def tell(self, text: str) -> None:
-        """Say what is going on."""
-        self._tell(text)
-
     def _check_original(self, run: Run) -> None:
         assert self._reference is not None
+        if run.folder in self._checked:
+            return  # It is in the pairs of several changes.
+        self._checked.add(run.folder)
         found = self._reference.add(run)
         if found.compared and not found.equal:
             self._unstable = found
@@ -306,8 +398,9 @@ def worth_keeping(trials: Sequence[Trial]) -> Trial | None:
     )
 
 
-def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:
+def _together(tried: Sequence[Trial]) -> tuple[Fix, ...]:
     """Return all changes that were kept; of those that exclude each other, the fastest one."""
+    kept = [each for each in tried if each.verdict == "kept"]
     found: dict[str, Fix] = {}
     for trial in sorted(kept, key=lambda each: -(each.measured.value if each.measured else 0)):
         for fix in trial.candidate.fixes:
@@ -315,17 +408,33 @@ def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:
     return tuple(found.values())
 
 
-def _is_beaten(candidate: Candidate, kept: Sequence[Trial]) -> bool:
-    """Return whether a change that excludes this one has brought more than is expected of it."""
+def _is_beaten(candidate: Candidate, tried: Sequence[Trial]) -> bool:
+    """Return whether a change that does the same was kept with more than is expected of this one,
+    or has timed what this one is a part of."""
     if candidate.predicted is None or len(candidate.fixes) != 1:
         return False
-    alike = (
-        trial.measured.value
-        for trial in kept
-        if trial.measured
-        and [*map(_setting, trial.candidate.fixes)] == [_setting(candidate.fixes[0])]
-    )
-    return max(alike, default=0.0) >= candidate.predicted.mid
+    (fix,) = candidate.fixes
+    for trial in tried:
+        if len(trial.candidate.fixes) != 1 or not _does(trial.candidate.fixes[0], fix):
+            continue
+        brought = trial.measured.value if trial.measured and trial.verdict == "kept" else 0.0
+        if brought >= candidate.predicted.mid:
+            return True
+        in_model = isinstance(fix, CompiledFunction) and fix.function.endswith(".forward")
+        if in_model and trial.verdict in ("kept", "not-faster", "undecided"):
+            return True
+    return False
+
+
+def _does(first: Fix, second: Fix) -> bool:
+    """Return whether a change leaves nothing for a second one to do, or excludes it."""
+    compiled = first == COMPILED_MODELS and isinstance(second, CompiledFunction)
+    return compiled or _setting(first) == _setting(second)
+
+
+def _lacks_memory(trial: Trial) -> bool:
+    """Return whether a process of it ended for want of memory."""
+    return trial.verdict == "failed" and "out of memory" in trial.why.lower()
 
 
 def _setting(fix: Fix) -> str:
@@ -344,50 +453,67 @@ def _lead(fixes: Sequence[Fix]) -> int:
     return 1 + _AHEAD * workers
 
 
+def _each(
+    changed: Sequence[object], measure: Callable[[], list[Outcome | ProgramError]]
+) -> list[Outcome | ProgramError]:
+    """Return what came of each changed process: where the original fails, its error for all."""
+    try:
+        return measure()
+    except ProgramError as error:
+        return [error for _ in changed]
+
+
 class _Attempt:
     """The pairs of one candidate until it is decided."""
 
-    def __init__(self, trials: Trials, candidate: Candidate) -> None:
-        self._trials, self._candidate = trials, candidate
+    def __init__(self, trials: Trials, candidate: Candidate, together: int) -> None:
+        self.candidate = candidate
+        self._trials, self._together = trials, together
         self._accuracy = trials.accuracy(candidate.fixes)
         self._tolerance = tolerance_of(self._accuracy, trials.settings.tolerance)
         self._pairs: list[Pair] = []
         self._comparison: Comparison | None = None
         self._circumstances = Circumstances()
         self._began = time.monotonic()
+        self._found: tuple[Verdict, str] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether it is decided."""
+        return self._found is not None
+
+    @property
+    def _seconds(self) -> float:
+        """Its part of the time that it and the others beside it have taken."""
+        return (time.monotonic() - self._began) / self._together
 
     def trial(self) -> Trial:
-        verdict, why = self._judged()
+        """Return what came of it, once it is decided."""
+        assert self._found is not None
+        verdict, why = self._found
         return Trial(
-            self._candidate, verdict, why, speedup_interval(self._pairs), tuple(self._pairs),
-            self._comparison, self._tolerance, time.monotonic() - self._began,
+            self.candidate, verdict, why, speedup_interval(self._pairs), tuple(self._pairs),
+            self._comparison, self._tolerance, self._seconds,
             "step" if self._trials.has_steps else "run", self._circumstances, self._trials.doubts,
         )  # fmt: skip
 
-    def _judged(self) -> tuple[Verdict, str]:
-        settings = self._trials.settings
-        self._trials.tell(f"trying {self._candidate}")
-        for numbers in map(range, (0, *LOOKS), LOOKS):
-            try:
-                with closing(self._trials.pairs(self._candidate.fixes, numbers)) as pairs:
-                    for pair in pairs:
-                        if ended := self._taken(*pair):
-                            return ended
-            except ProgramError as error:
-                return "failed", error.message
-            if decided := self._decided():
-                return decided
-            if time.monotonic() - self._began > settings.seconds:
-                break
-        return "undecided", "its interval is too wide to say that it is faster"
+    def take(self, outcome: Outcome | ProgramError) -> None:
+        """Take in a pair, or why there is none."""
+        if self._found is None:
+            self._found = (
+                ("failed", outcome.message)
+                if isinstance(outcome, ProgramError)
+                else self._taken(outcome)
+            )
 
-    def _taken(self, pair: Pair, old: Run, new: Run) -> tuple[Verdict, str] | None:
+    def _taken(self, outcome: Outcome) -> tuple[Verdict, str] | None:
         """Take in a pair, and return why no other one is needed."""
+        pair, new = outcome.pair, outcome.new
         self._circumstances = new.circumstances
         if not all(new.counts):
-            unused = [str(fix) for fix, n in zip(self._candidate.fixes, new.counts) if not n]
+            unused = [str(fix) for fix, n in zip(self.candidate.fixes, new.counts) if not n]
             return "not-applied", f"the program has nothing that it changes: {unused[0]}"
-        if refused := self._refused(old, new):
+        if refused := self._refused(outcome.old, new):
             return refused
         if not pair.rounds:
             return "failed", "the program ended before a step was timed; let it do more steps"
@@ -396,6 +522,12 @@ class _Attempt:
         if len(self._pairs) == 1 and slower and pair.speedup <= _HOPELESS:
             return "not-faster", f"slower in each round of the first pair ({pair.speedup:.2f}×)"
         return None
+
+    def decide(self, last: bool) -> None:
+        """Decide it where its pairs are enough, or where none follows."""
+        self._found = self._decided()
+        if self._found is None and (last or self._seconds > self._trials.settings.seconds):
+            self._found = ("undecided", "its interval is too wide to say that it is faster")
 
     def _refused(self, old: Run, new: Run) -> tuple[Verdict, str] | None:
         found = self._trials.compared(old, new, self._tolerance, self._accuracy)

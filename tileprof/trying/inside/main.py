@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ def _circumstances() -> dict[str, Any]:
     used = torch is not None and torch.cuda.is_initialized()
     device = torch.cuda.get_device_name() if used else cpu_model()
     version = str(getattr(torch, "__version__", ""))
-    return {"device": device, "torch": version, "device_share": _device_share()}
+    return {"device": device, "torch": version, "memory_share": max(_device_share(), _host_share())}
 
 
 def _device_share() -> float:
@@ -89,6 +90,18 @@ def _device_share() -> float:
     needed = torch.cuda.max_memory_reserved() + _CONTEXT_BYTES
     free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() + _CONTEXT_BYTES
     return min(1.0, float(needed / free))
+
+
+def _host_share() -> float:
+    """Return the part of the host's free memory that this process needs at most; 0 where the
+    system does not say how much is free."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 0.0
+    free = next((int(each.split()[1]) for each in lines if each.startswith("MemAvailable")), 0)
+    needed = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return min(1.0, needed / (free + needed)) if free else 0.0
 
 
 class _Run:
