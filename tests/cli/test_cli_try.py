@@ -159,6 +159,40 @@ def test_a_program_that_fails_says_so(cli: Any, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("alike")
+def test_iterations_of_its_loop_are_steps_of_a_program_without_others(
+    cli: Any, folder: Path
+) -> None:
+    """Arrays that the loop's function holds are compared, those in objects of its file too."""
+    text = """
+        import os, numpy as np
+
+        class Field:
+            values = None
+            def __init__(self):
+                self.values = np.arange(9.0)
+            def advance(self):
+                for i in range(9000):
+                    pass
+                self.values = self.values + (1.001 if os.environ.get("WRONG") else 1)
+
+        def main():
+            field = Field()
+            for number in range(80):
+                field.advance()
+
+        main()
+        """
+    (folder / "program.py").write_text(dedent(text))
+    cli("try", "--change", "env=WAY=fast", "--change", "env=WRONG=1", "program.py")
+    assert {line["fixes"][0]["text"][:5]: line["verdict"] for line in read()} == {
+        "WRONG": "different", "WAY=f": "kept",
+    }  # fmt: skip
+    assert {line["unit"] for line in read()} == {"step"}
+    ((check,), _) = (line["results"]["checks"] for line in read())
+    assert (check["kind"], check["count"]) == ("returned", 45)
+
+
+@pytest.mark.usefixtures("alike")
 def test_a_program_without_steps_is_timed_as_a_whole(cli: Any, folder: Path) -> None:
     """Its printed numbers are compared."""
     text = """

@@ -242,6 +242,7 @@ def sources_restored(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sources, "_decorations", {})
     monkeypatch.setattr(sources, "_installed", [])
+    monkeypatch.setattr(sources, "_looped", [])
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
 
 
@@ -265,6 +266,26 @@ def test_functions_are_decorated_by_name_and_by_line() -> None:
     assert space["plain"].__code__ is not None
     assert space["Model"].still(3) == -3
     assert space["Model"]().forward(5) == -10
+
+
+@pytest.mark.usefixtures("sources_restored")
+def test_loops_say_when_an_iteration_begins(tmp_path: Path) -> None:
+    """Also those that are left early; not loops that yield, nor those of other files."""
+    source = dedent("""
+        def numbers():
+            for i in range(3):
+                yield i
+        for i in numbers():
+            if i == 1:
+                continue
+            while True:
+                break
+        """)
+    seen: list[int] = []
+    sources.watch_loops(str(tmp_path), lambda file, line: seen.append(line))
+    for folder in (tmp_path, tmp_path / "site-packages", tmp_path.parent):
+        exec(compiled(source.encode(), str(folder / "a.py")), {})
+    assert seen == [5, 8, 5, 5, 8]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tileprof.trying.inside.loops import stepping_at
 from tileprof.trying.inside.stepping import Enough, Stepping
-from tileprof.trying.measuring import LOOKS, Pair, speedup_interval
+from tileprof.trying.measuring import LOOKS, Pair, Timing, loop_of_steps, speedup_interval
+from tileprof.trying.orders import Loop
+from tileprof.trying.processes import LoopCount
 
 LEAST = 1.01
 
@@ -46,6 +49,24 @@ def test_noise_alone_is_seldom_kept(noise: float) -> None:
     chance = np.random.default_rng(1)
     drawn = np.exp(noise * chance.standard_normal((4000, LOOKS[-1])))
     assert np.mean([decided(list(each)) for each in drawn]) <= 0.025
+
+
+@pytest.mark.parametrize(
+    ("loops", "line"),
+    [
+        ([(1, 90, 9.0), (2, 900, 8.9)], 1),  # both go round often enough: the outer one
+        ([(1, 20, 9.0), (2, 900, 8.9)], 2),  # the outer one does not
+        ([(1, 90, 2.0), (2, 900, 8.9)], 2),  # one after the other
+        ([(1, 900_000, 9.0)], None),  # too short to be noticed without a delay
+        ([], None),
+    ],
+)
+def test_outermost_loop_that_goes_round_often_enough(
+    loops: list[tuple[int, int, float]], line: int | None
+) -> None:
+    """Line, iterations and seconds of each loop, and the line whose iterations are steps."""
+    counted = [LoopCount(Loop("a.py", at), n, int(s * 1e9)) for at, n, s in loops]
+    assert loop_of_steps(counted, 10, Timing()) == (line and Loop("a.py", line))
 
 
 def test_true_gains_are_kept() -> None:
@@ -129,3 +150,23 @@ def test_steps_by_hand_count_alone() -> None:
     for by_hand in (False, False, True, False, True):
         steps.mark(by_hand)
     assert steps.count == 4
+
+
+def test_iterations_of_one_loop_are_steps() -> None:
+    """What its function holds is kept at the beginning of the next one; a second call goes on."""
+    happened: list[object] = []
+    begun = stepping_at(
+        Loop("a.py", 5),
+        lambda frame: happened.append(frame.f_locals["number"]),
+        lambda: happened.append("end"),
+    )
+
+    def run() -> None:
+        for number in range(2):
+            begun("a.py", 5)
+            for _ in range(2):
+                begun("a.py", 7)
+
+    run()
+    run()
+    assert happened == [1, "end", 0, "end", 1, "end"]

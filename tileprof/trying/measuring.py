@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from tileprof.bench.intervals import Interval
 from tileprof.profiler.session.steps import students_t
 
-from .orders import Orders
-from .processes import Process, ProgramError, Run
+from .orders import Loop, Orders
+from .processes import LoopCount, Process, ProgramError, Run
 
 LOOKS = (3, 5, 8)
 """Numbers of pairs at which it may be decided: few, as each look is a chance to be wrong."""
@@ -30,6 +30,10 @@ _WIDER = 1.4
 bring nothing, at most 1.9 % are then kept at any noise (4.7 % without)."""
 _MOST_STEPS = 200
 """Steps of a batch at most."""
+_OF_LONGEST = 0.9
+"""Part of the longest loop's time from which a loop is one around it, or the same by its time."""
+_LEAST_STEP_NS = 2e5
+"""Time of an iteration from which it may serve as a step: noticing it takes less than 1 µs."""
 _SLOW, _ROUNDS_OF_SLOW = 0.8, 2
 """Speed-up below which a change is not timed further, and the rounds that have to show it: between
 rounds, times differ by less than that on a machine without other work."""
@@ -70,6 +74,27 @@ def speedup_interval(pairs: Sequence[Pair], wider: float = _WIDER) -> Interval |
     return Interval(*(math.exp(each) for each in (mean, mean - half, mean + half)))
 
 
+def loop_of_steps(counted: Sequence[LoopCount], untimed: int, timing: Timing) -> Loop | None:
+    """Return the loop whose iterations may serve as steps: the outermost that takes most of the
+    time and goes round often enough for a pair; None without such a one.
+
+    `untimed`: steps before the first timed one.
+    """
+    fitting = []
+    for each in counted:
+        step_ns = each.ns / max(1, each.count - 1)
+        steps = _steps_of_batch(step_ns, timing)
+        if step_ns >= _LEAST_STEP_NS and each.count > untimed + 1 + timing.rounds * (steps + 1):
+            fitting.append(each)
+    longest = max((each.ns for each in fitting), default=0)
+    around = [each for each in fitting if each.ns >= _OF_LONGEST * longest]
+    return min(around, key=lambda each: each.count).loop if around else None
+
+
+def _steps_of_batch(step_ns: float, timing: Timing) -> int:
+    return max(1, min(_MOST_STEPS, round(timing.batch_ns / max(step_ns, 1.0))))
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A process of the changed program beside one of the original."""
@@ -91,7 +116,7 @@ def steps_in_turns(
     the list.
     """
     # Each does as many steps: step by step, they work on the same data.
-    steps = max(1, min(_MOST_STEPS, round(timing.batch_ns / max(original.step_ns, 1.0))))
+    steps = _steps_of_batch(original.step_ns, timing)
     rounds: list[list[tuple[float, float]]] = [[] for _ in changed]
     failed: dict[int, ProgramError] = {}
     timed = list(range(len(changed)))

@@ -10,11 +10,10 @@ from tileprof.trying.trials import (
     Trial,
     Trials,
     Verdict,
-    record,
     worth_keeping,
 )
 
 __all__ = [
     "Candidate", "Check", "Comparison", "Function", "Pair", "ProgramError", "Settings", "Timing",
-    "Trial", "Trials", "TriedProgram", "Verdict", "record", "worth_keeping",
+    "Trial", "Trials", "TriedProgram", "Verdict", "worth_keeping",
 ]  # fmt: skip

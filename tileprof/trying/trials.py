@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
@@ -38,11 +38,12 @@ from .measuring import (
     Outcome,
     Pair,
     Timing,
+    loop_of_steps,
     runs_in_turns,
     speedup_interval,
     steps_in_turns,
 )
-from .orders import Orders, TriedProgram
+from .orders import Loop, Orders, TriedProgram
 from .processes import Circumstances, Process, ProgramError, Run
 
 Verdict: TypeAlias = Literal[
@@ -50,6 +51,8 @@ Verdict: TypeAlias = Literal[
 ]
 _AHEAD = 3
 """Batches for each worker that may be ready while a process waits for its turn, with one more."""
+_NEVER = 1 << 62
+"""Steps before the first timed one of a process that is timed as a whole."""
 _RECORDED = 30
 """Steps that are recorded to find what could be changed."""
 _OF_MEMORY = 0.8
@@ -138,12 +141,16 @@ class Trials:
         self._unstable: Comparison | None = None
         self._together = 2
         """Processes that may stand ready together."""
+        self._recorded: Run | None = None
+        """The run that was recorded, where it has steps."""
         self._noises: dict[Accuracy, None] = {}
         """Kinds of noise that processes beside the next pairs are to show, in their order."""
         self.doubts = known_before(read_gpu(), load_average(), os.cpu_count() or 1)
         """Reasons to doubt all times, known before anything ran."""
         self.has_steps = False
         """Whether steps are timed; else whole runs."""
+        self._is_whole = False
+        """Whether processes are to run to their end without waiting for orders."""
 
     def __enter__(self) -> Self:
         return self
@@ -151,25 +158,71 @@ class Trials:
     def __exit__(self, *ending: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def begin(self) -> None:
-        """Run the original once or twice: whether it has steps, and what its results are.
+    def record(self, path: Path) -> None:
+        """Record the program's first steps, or all of it where it has none, and write the profile.
 
-        ProgramError where it fails by itself.
+        Where it has steps, this is its first run too. ProgramError where it fails by itself.
         """
-        self._tell("running the program as it is")
-        with self._process(()) as process:
-            self.has_steps = process.ready() and process.step_ns > 0
-            # A program whose steps are over when it is ready has none left to be timed.
-            if self.has_steps:
-                self.has_steps = process.take(1, 0) is not None
+        self._made += 1
+        orders = self._orders((), str(self._folder / f"{self._made}"))
+        orders = replace(orders, untimed=_RECORDED, profile=str(path.absolute()))
+        with Process(orders, self._settings.timing.limit_s) as process:
+            ready = process.ready() and process.step_ns > 0
+            has_steps = ready and process.take(1, 0) is not None
             run = process.end()
+        self._recorded = run if has_steps else None
+
+    def begin(self) -> None:
+        """Run the original: whether it has steps, and what its results are.
+
+        A program that marks no steps and has no optimizer is run again to find a loop whose
+        iterations can be the steps. ProgramError where it fails by itself.
+        """
+        if self._recorded is not None:
+            run, self.has_steps = self._recorded, True
+        else:
+            self._tell("running the program as it is")
+            run = self._first_run()
+        if not self.has_steps and self._program.step is None and (loop := self._loop()):
+            whole, self._program = self._program, replace(self._program, loop=loop)
+            self._tell(f"its steps are the iterations of the loop at {loop}")
+            in_loop = self._first_run()
+            if self.has_steps:
+                run = in_loop
+            else:
+                self._program = whole
         self._reference = Reference(run)
         most = max(_LEAST_TOGETHER, min(_MOST_TOGETHER, os.cpu_count() or 1))
         fitting = int(_OF_MEMORY / run.memory_share) if run.memory_share else most
         self._together = max(2, min(most, fitting))
         if not self.has_steps:
+            self._is_whole = True
             with self._process(()) as again:
                 self._check_original(again.ended())
+
+    def _first_run(self) -> Run:
+        with self._process(()) as process:
+            self.has_steps = process.ready() and process.step_ns > 0
+            # A program whose steps are over when it is ready has none left to be timed.
+            if self.has_steps:
+                self.has_steps = process.take(1, 0) is not None
+            return process.end()
+
+    def _loop(self) -> Loop | None:
+        """Return a loop of the program whose iterations can be its steps."""
+        self._made += 1
+        orders = self._orders((), str(self._folder / f"{self._made}"))
+        orders = replace(orders, counts_loops=True, untimed=_NEVER)
+        try:
+            with Process(orders, self._settings.timing.limit_s) as process:
+                counted = process.ended().loops
+        except ProgramError:  # what is called in its loops may be no part of what it compiles
+            return None
+        return loop_of_steps(counted, self._untimed, self._settings.timing)
+
+    @property
+    def _untimed(self) -> int:
+        return max(self._settings.untimed, self._settings.kept_steps + 1)
 
     def tried(self, candidates: Sequence[Candidate]) -> Iterator[Trial]:
         """Try each, and all that were kept together where they are several.
@@ -373,17 +426,8 @@ class Trials:
 
     def _orders(self, fixes: tuple[Fix, ...], folder: str, disturbed: float = 0.0) -> Orders:
         held = self._settings
-        untimed = max(held.untimed, held.kept_steps + 1)
+        untimed = _NEVER if self._is_whole else self._untimed
         return Orders(self._program, fixes, folder, held.kept_steps, untimed, held.seed, disturbed)
-
-
-def record(program: TriedProgram, path: Path, seed: int = 0, limit_s: float = 600.0) -> None:
-    """Record a program's first steps, or all of it where it has none, and write the profile."""
-    with tempfile.TemporaryDirectory(prefix="tileprof-try-") as folder:
-        orders = Orders(program, (), folder, 0, _RECORDED, seed, profile=str(path.absolute()))
-        with Process(orders, limit_s) as process:
-            process.ready()
-            process.end()
 
 
 def worth_keeping(trials: Sequence[Trial]) -> Trial | None:

@@ -12,7 +12,6 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,9 @@ from tileprof.profiler.session.provenance import cpu_model
 from tileprof.profiler.session.recording import start as start_session
 from tileprof.trying.hooks import sources
 from tileprof.trying.hooks.making import Made
-from tileprof.trying.orders import RESULTS, Orders, read_orders
+from tileprof.trying.orders import RESULTS, Orders, TriedProgram, read_orders
 
+from .loops import Loops, stepping_at
 from .results import Results
 from .stepping import Enough, Stepping, wait_for_devices
 
@@ -70,7 +70,8 @@ def main(path: str, number: int) -> int:
     took = time.perf_counter_ns() - begin
     run.keep()
     pipe.say({"at": "over", "ns": took, "steps": run.stepping.count, "code": code,
-              "counts": run.made.counts, "printed": run.printed, **_circumstances()})  # fmt: skip
+              "counts": run.made.counts, "printed": run.printed, "loops": run.loops.counted(),
+              **_circumstances()})  # fmt: skip
     return code
 
 
@@ -114,8 +115,14 @@ class _Run:
         self.stepping = Stepping(pipe, orders.untimed, self._ended)
         program = orders.program
         compared = program.compared or program.step
-        if program.step is None:
+        self.loops = Loops()
+        if program.loop is not None:
+            begun = stepping_at(program.loop, self.results.keep_arrays, self.stepping.end)
+            sources.watch_loops(_folder(program), begun)
+        elif program.step is None:
             self.stepping.attach()
+        if orders.counts_loops:
+            sources.watch_loops(_folder(program), self.loops.begun)
         # What is replaced first is called by what is replaced later: a step ends when its result
         # has been kept, and both see what a change makes of the function.
         self.made = Made(orders.fixes)
@@ -129,7 +136,7 @@ class _Run:
         program = self._orders.program
         target = ProgramTarget(program.kind, program.name)
         if self._orders.profile:
-            return _recorded(target, program.arguments, self._orders.profile)
+            return _recorded(target, self._orders)
         try:
             prepare(target, program.arguments, sources.compiled)()
         except Enough:
@@ -158,12 +165,20 @@ class _Run:
         self.printed = os.fstat(1).st_size
 
 
-def _recorded(target: ProgramTarget, arguments: Sequence[str], path: str) -> int:
-    """Run the program under a recording, and write its profile."""
-    session = start_session(path)
-    code = run_program(target, arguments, session, sources.compiled)
+def _recorded(target: ProgramTarget, orders: Orders) -> int:
+    """Run the program under a recording, and write its profile.
+
+    Steps whose results are kept wait for the device, so they count as set-up.
+    """
+    session = start_session(orders.profile, warm_up=orders.kept + 1)
+    code = run_program(target, orders.program.arguments, session, sources.compiled)
     session.finalize()
     return code
+
+
+def _folder(program: TriedProgram) -> str:
+    """Return the folder that the program's own files are in."""
+    return os.path.dirname(program.name) or "." if program.kind == "script" else "."
 
 
 def _seed(seed: int) -> None:
