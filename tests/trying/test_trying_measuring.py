@@ -52,21 +52,24 @@ def test_noise_alone_is_seldom_kept(noise: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loops", "line"),
+    ("loops", "found"),
     [
-        ([(1, 90, 9.0), (2, 900, 8.9)], 1),  # both go round often enough: the outer one
-        ([(1, 20, 9.0), (2, 900, 8.9)], 2),  # the outer one does not
-        ([(1, 90, 2.0), (2, 900, 8.9)], 2),  # one after the other
+        ([(1, 900, 90.0), (2, 9000, 89.0)], (1, 100)),  # both go round often enough: the outer one
+        ([(1, 20, 9.0), (2, 900, 8.9)], (2, 100)),  # the outer one does not
+        ([(1, 90, 2.0), (2, 900, 8.9)], (2, 100)),  # one after the other
+        ([(1, 41, 0.4), (2, 800, 0.39)], (1, 40)),  # five iterations for each of six batches
         ([(1, 900_000, 9.0)], None),  # too short to be noticed without a delay
         ([], None),
     ],
 )
 def test_outermost_loop_that_goes_round_often_enough(
-    loops: list[tuple[int, int, float]], line: int | None
+    loops: list[tuple[int, int, float]], found: tuple[int, int] | None
 ) -> None:
-    """Line, iterations and seconds of each loop, and the line whose iterations are steps."""
+    """Line, iterations and seconds of each loop; line of the one, and ms of a batch of it."""
     counted = [LoopCount(Loop("a.py", at), n, int(s * 1e9)) for at, n, s in loops]
-    assert loop_of_steps(counted, 10, Timing()) == (line and Loop("a.py", line))
+    steps = loop_of_steps(counted, 10, Timing(batch_ns=1e8))
+    told = steps and (steps[0].line, round(steps[1].batch_ns / 1e6))
+    assert told == found
 
 
 def test_true_gains_are_kept() -> None:
@@ -157,12 +160,12 @@ def test_iterations_of_one_loop_are_steps() -> None:
     happened: list[object] = []
     begun = stepping_at(
         Loop("a.py", 5),
-        lambda frame: happened.append(frame.f_locals["number"]),
+        lambda frame: happened.append(frame.f_locals["_number"]),
         lambda: happened.append("end"),
     )
 
     def run() -> None:
-        for number in range(2):
+        for _number in range(2):
             begun("a.py", 5)
             for _ in range(2):
                 begun("a.py", 7)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof.bench.intervals import Interval
 from tileprof.profiler.session.steps import students_t
@@ -34,6 +34,8 @@ _OF_LONGEST = 0.9
 """Part of the longest loop's time from which a loop is one around it, or the same by its time."""
 _LEAST_STEP_NS = 2e5
 """Time of an iteration from which it may serve as a step: noticing it takes less than 1 µs."""
+_LEAST_BATCH_NS = 5e6
+"""Time of a batch for which a program has enough iterations at least."""
 _SLOW, _ROUNDS_OF_SLOW = 0.8, 2
 """Speed-up below which a change is not timed further, and the rounds that have to show it: between
 rounds, times differ by less than that on a machine without other work."""
@@ -45,8 +47,9 @@ class Timing:
 
     rounds: int = 6
     """Batches of each process of a pair: even, so that each goes first as often as the other."""
-    batch_ns: float = 2e8
-    """Time of a batch, for which steps are repeated."""
+    batch_ns: float = 1e8
+    """Time of a batch, for which steps are repeated: short, so that a program of some hundred steps
+    has enough for all rounds. Between processes, times differ more than between such batches."""
     limit_s: float = 600.0
     """Longest time that a process may take to answer."""
 
@@ -74,21 +77,28 @@ def speedup_interval(pairs: Sequence[Pair], wider: float = _WIDER) -> Interval |
     return Interval(*(math.exp(each) for each in (mean, mean - half, mean + half)))
 
 
-def loop_of_steps(counted: Sequence[LoopCount], untimed: int, timing: Timing) -> Loop | None:
-    """Return the loop whose iterations may serve as steps: the outermost that takes most of the
-    time and goes round often enough for a pair; None without such a one.
+def loop_of_steps(
+    counted: Sequence[LoopCount], untimed: int, timing: Timing
+) -> tuple[Loop, Timing] | None:
+    """Return the loop whose iterations may serve as steps, with batches that these are enough for:
+    the outermost that takes most of the time; None where none goes round often enough.
 
     `untimed`: steps before the first timed one.
     """
-    fitting = []
+    fitting: list[tuple[LoopCount, float]] = []
     for each in counted:
         step_ns = each.ns / max(1, each.count - 1)
-        steps = _steps_of_batch(step_ns, timing)
-        if step_ns >= _LEAST_STEP_NS and each.count > untimed + 1 + timing.rounds * (steps + 1):
-            fitting.append(each)
-    longest = max((each.ns for each in fitting), default=0)
-    around = [each for each in fitting if each.ns >= _OF_LONGEST * longest]
-    return min(around, key=lambda each: each.count).loop if around else None
+        # The first step of a batch is not timed, and the last iteration has no end.
+        steps = (each.count - untimed - 1) // timing.rounds - 1
+        batch_ns = min(timing.batch_ns, steps * step_ns)
+        if step_ns >= _LEAST_STEP_NS and steps > 0 and batch_ns >= _LEAST_BATCH_NS:
+            fitting.append((each, batch_ns))
+    longest = max((each.ns for each, _ in fitting), default=0)
+    around = [one for one in fitting if one[0].ns >= _OF_LONGEST * longest]
+    if not around:
+        return None
+    found, batch_ns = min(around, key=lambda one: one[0].count)
+    return found.loop, replace(timing, batch_ns=batch_ns)
 
 
 def _steps_of_batch(step_ns: float, timing: Timing) -> int:

@@ -132,6 +132,7 @@ class Trials:
         self, program: TriedProgram, settings: Settings | None = None, tell: Tell = lambda _: None
     ) -> None:
         self._program, self._settings = program, settings or Settings()
+        self._timing = self._settings.timing
         self._tell = tell
         self._folder = Path(tempfile.mkdtemp(prefix="tileprof-try-"))
         self._made = 0
@@ -166,7 +167,7 @@ class Trials:
         self._made += 1
         orders = self._orders((), str(self._folder / f"{self._made}"))
         orders = replace(orders, untimed=_RECORDED, profile=str(path.absolute()))
-        with Process(orders, self._settings.timing.limit_s) as process:
+        with Process(orders, self._timing.limit_s) as process:
             ready = process.ready() and process.step_ns > 0
             has_steps = ready and process.take(1, 0) is not None
             run = process.end()
@@ -183,12 +184,13 @@ class Trials:
         else:
             self._tell("running the program as it is")
             run = self._first_run()
-        if not self.has_steps and self._program.step is None and (loop := self._loop()):
-            whole, self._program = self._program, replace(self._program, loop=loop)
-            self._tell(f"its steps are the iterations of the loop at {loop}")
+        if not self.has_steps and self._program.step is None and (found := self._loop()):
+            whole, loop = self._program, found[0]
+            self._program = replace(whole, loop=loop)
             in_loop = self._first_run()
             if self.has_steps:
-                run = in_loop
+                self._tell(f"its steps are the iterations of the loop at {loop}")
+                run, self._timing = in_loop, found[1]
             else:
                 self._program = whole
         self._reference = Reference(run)
@@ -208,17 +210,17 @@ class Trials:
                 self.has_steps = process.take(1, 0) is not None
             return process.end()
 
-    def _loop(self) -> Loop | None:
-        """Return a loop of the program whose iterations can be its steps."""
+    def _loop(self) -> tuple[Loop, Timing] | None:
+        """Return a loop of the program whose iterations can be its steps, and their timing."""
         self._made += 1
         orders = self._orders((), str(self._folder / f"{self._made}"))
         orders = replace(orders, counts_loops=True, untimed=_NEVER)
         try:
-            with Process(orders, self._settings.timing.limit_s) as process:
+            with Process(orders, self._timing.limit_s) as process:
                 counted = process.ended().loops
         except ProgramError:  # what is called in its loops may be no part of what it compiles
             return None
-        return loop_of_steps(counted, self._untimed, self._settings.timing)
+        return loop_of_steps(counted, self._untimed, self._timing)
 
     @property
     def _untimed(self) -> int:
@@ -318,7 +320,7 @@ class Trials:
         Several pairs start together where memory has room for them: starting takes most of the
         time. Each is timed alone, while the others wait.
         """
-        timing = self._settings.timing
+        timing = self._timing
         if not self.has_steps:
             for number in numbers:
                 original, *changed = self._all(changes)
@@ -334,7 +336,7 @@ class Trials:
     def _rounds_of_steps(
         self, changes: Sequence[tuple[Fix, ...]], numbers: range
     ) -> Iterator[list[Outcome | ProgramError]]:
-        timing = self._settings.timing
+        timing = self._timing
         with ExitStack() as started:
             disturbed = {
                 noise: started.enter_context(self._process((), DISTURBED[noise]))
@@ -422,7 +424,7 @@ class Trials:
     def _process(self, fixes: tuple[Fix, ...], disturbed: float = 0.0) -> Process:
         self._made += 1
         orders = self._orders(fixes, str(self._folder / f"{self._made}"), disturbed)
-        return Process(orders, self._settings.timing.limit_s)
+        return Process(orders, self._timing.limit_s)
 
     def _orders(self, fixes: tuple[Fix, ...], folder: str, disturbed: float = 0.0) -> Orders:
         held = self._settings
