@@ -17,7 +17,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from tileprof.analyzer.fixes import Fix, fix_from_json, fix_json
 
@@ -25,6 +25,10 @@ RESULTS = "results.npz"
 """Name of the file that holds what a process keeps of its results."""
 LOW_PRECISION = "low_precision"
 """Array of that file which is there where the program computes with fewer bits than 32."""
+
+
+Place: TypeAlias = tuple[str, int]
+"""File and line of the program's code."""
 
 
 @dataclass(frozen=True, slots=True)

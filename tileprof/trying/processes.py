@@ -15,7 +15,7 @@ from typing import Any
 from tileprof.errors import ExecutionError
 
 from .hooks.making import environment
-from .orders import RESULTS, Loop, Orders
+from .orders import RESULTS, Loop, Orders, Place
 from .piped import OUTPUT, PipedProcess
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
@@ -66,6 +66,8 @@ class Run:
     printed: int
     """Bytes of its output when its results were kept."""
     circumstances: Circumstances = field(default_factory=Circumstances)
+    places: tuple[tuple[Place, ...], ...] = ()
+    """Of each change, where the program's code was when it acted first."""
     loops: tuple[LoopCount, ...] = ()
     """Loops that it went through, where it was asked to count them."""
     memory_share: float = 0.0
@@ -152,9 +154,10 @@ class Process:
             LoopCount(Loop(file, int(line)), int(count), int(ns))
             for file, line, count, ns in over["loops"]
         )
+        places = tuple(tuple((file, int(line)) for file, line in each) for each in over["places"])
         return Run(
             self._folder, int(over["steps"]), int(over["ns"]), counts, int(over["printed"]),
-            Circumstances(str(over["device"]), str(over["torch"])), loops,
+            Circumstances(str(over["device"]), str(over["torch"])), places, loops,
             float(over["memory_share"]),
         )  # fmt: skip
 

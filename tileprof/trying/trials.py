@@ -43,7 +43,7 @@ from .measuring import (
     speedup_interval,
     steps_in_turns,
 )
-from .orders import Loop, Orders, TriedProgram
+from .orders import Loop, Orders, Place, TriedProgram
 from .processes import Circumstances, Process, ProgramError, Run
 
 Verdict: TypeAlias = Literal[
@@ -123,6 +123,8 @@ class Trial:
     """Circumstances of the last process of the changed program."""
     doubts: tuple[Doubt, ...] = ()
     """Reasons to doubt its times."""
+    places: tuple[tuple[Place, ...], ...] = ()
+    """Of each change, where the program's code was when it acted first."""
 
 
 class Trials:
@@ -520,6 +522,7 @@ class _Attempt:
         self._pairs: list[Pair] = []
         self._comparison: Comparison | None = None
         self._circumstances = Circumstances()
+        self._places: tuple[tuple[Place, ...], ...] = ()
         self._began = time.monotonic()
         self._found: tuple[Verdict, str] | None = None
 
@@ -541,6 +544,7 @@ class _Attempt:
             self.candidate, verdict, why, speedup_interval(self._pairs), tuple(self._pairs),
             self._comparison, self._tolerance, self._seconds,
             "step" if self._trials.has_steps else "run", self._circumstances, self._trials.doubts,
+            self._places,
         )  # fmt: skip
 
     def take(self, outcome: Outcome | ProgramError) -> None:
@@ -555,7 +559,7 @@ class _Attempt:
     def _taken(self, outcome: Outcome) -> tuple[Verdict, str] | None:
         """Take in a pair, and return why no other one is needed."""
         pair, new = outcome.pair, outcome.new
-        self._circumstances = new.circumstances
+        self._circumstances, self._places = new.circumstances, new.places
         if not all(new.counts):
             unused = [str(fix) for fix, n in zip(self.candidate.fixes, new.counts) if not n]
             return "not-applied", f"the program has nothing that it changes: {unused[0]}"

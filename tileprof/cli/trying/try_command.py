@@ -305,9 +305,8 @@ def _try(
         done.append(trial)
         terminal.show(json.dumps(document) + "\n" if args.json else tried(trial))
     best = worth_keeping(done)
-    edits = (
-        edits_of(best.candidate.fixes, program.name) if best and program.kind == "script" else ()
-    )
+    script = program.name if program.kind == "script" else None
+    edits = edits_of(best.candidate.fixes, script, best.places) if best else ()
     if not args.json:
         terminal.show(summary(done, edits))
         terminal.complain(f"added {len(done)} to {path}; see it with `tileprof try --log`")

@@ -71,6 +71,7 @@ def main(path: str, number: int) -> int:
     run.keep()
     pipe.say({"at": "over", "ns": took, "steps": run.stepping.count, "code": code,
               "counts": run.made.counts, "printed": run.printed, "loops": run.loops.counted(),
+              "places": [[*each] for each in run.made.places],
               **_circumstances()})  # fmt: skip
     return code
 
