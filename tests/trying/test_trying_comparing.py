@@ -107,6 +107,18 @@ def test_printed_numbers(tmp_path: Path, texts: list[str], new: str, same: bool)
     assert reference.compared(run_of(tmp_path / "new", {}, new), ROUNDING).equal is same
 
 
+@pytest.mark.parametrize(("size", "same"), [(1e-10, True), (1e-2, False)])
+def test_zeros_among_gradients_that_rounding_makes_are_not_trusted(
+    tmp_path: Path, size: float, same: bool
+) -> None:
+    """The bias of attention's keys: an optimizer makes whole steps of what should be zero."""
+    weights = {f"{kind}/0": np.ones(9) for kind in ("gradient", "first_update", "update")}
+    bias = {"gradient/1": size * np.array([0.0, 1.0, 2.0]), "first_update/1": np.zeros(3)}
+    old = {**weights, **bias, "update/1": np.array([0.0, 1e-5, 0.0])}
+    new = {**weights, **bias, "update/1": np.array([1e-5, 0.0, 1e-5])}
+    assert compared(tmp_path, old, new) is same
+
+
 # -- a small training
 
 

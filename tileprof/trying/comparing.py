@@ -253,7 +253,9 @@ def _trusted(old: Arrays, new: Arrays, allowed: float) -> dict[str, np.ndarray]:
         of_tensor = math.sqrt(float(np.mean(before.astype(np.float64) ** 2))) if before.size else 0
         large = (np.abs(before) >= allowed * of_tensor) & (of_tensor >= least)
         zero = (before == 0) & (after == 0) if before.shape == after.shape else ~large
-        masks[number] = large | zero
+        # Where rounding alone makes a parameter's gradient, its zeros are chance too.
+        is_rounding = 0 < of_tensor < least
+        masks[number] = large if is_rounding else large | zero
     return masks
 
 

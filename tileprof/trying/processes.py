@@ -67,7 +67,7 @@ class Run:
     """Bytes of its output when its results were kept."""
     circumstances: Circumstances = field(default_factory=Circumstances)
     places: tuple[tuple[Place, ...], ...] = ()
-    """Of each change, where the program's code was when it acted first."""
+    """Places of the program's code when each change acted first."""
     loops: tuple[LoopCount, ...] = ()
     """Loops that it went through, where it was asked to count them."""
     memory_share: float = 0.0

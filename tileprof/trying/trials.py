@@ -124,7 +124,7 @@ class Trial:
     doubts: tuple[Doubt, ...] = ()
     """Reasons to doubt its times."""
     places: tuple[tuple[Place, ...], ...] = ()
-    """Of each change, where the program's code was when it acted first."""
+    """Places of the program's code when each change acted first."""
 
 
 class Trials:

@@ -47,7 +47,7 @@ class Made:
     def __init__(self, fixes: Sequence[Fix]) -> None:
         self.counts = [0] * len(fixes)
         self.places: list[dict[Place, None]] = [{} for _ in fixes]
-        """Of each change, where the program's code was when it acted first."""
+        """Places of the program's code when each change acted first."""
         for at, fix in enumerate(fixes):
             _make(fix, partial(self._count, at))
 

@@ -21,7 +21,7 @@ class Loops:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int], list[int]] = {}
-        """By place: iterations, and the times at which the first and the latest began, ns."""
+        """Iterations of each place, and the times at which the first and the latest began, ns."""
         self._thread = threading.get_ident()
 
     def begun(self, file: str, line: int) -> None:
