@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tileprof.trying.inside.loops import stepping_at
 from tileprof.trying.inside.stepping import Enough, Stepping
-from tileprof.trying.measuring import LOOKS, Pair, Timing, loop_of_steps, speedup_interval
+from tileprof.trying.measuring import (
+    LOOKS,
+    Outcome,
+    Pair,
+    Timing,
+    loop_of_steps,
+    speedup_interval,
+    steps_in_turns,
+)
 from tileprof.trying.orders import Loop
-from tileprof.trying.processes import LoopCount
+from tileprof.trying.processes import LoopCount, Process, ProgramError, Run
 
 LEAST = 1.01
 
@@ -173,3 +182,40 @@ def test_iterations_of_one_loop_are_steps() -> None:
     run()
     run()
     assert happened == [1, "end", 0, "end", 1, "end"]
+
+
+class Timed:
+    """A process whose steps take `ns`; `order` has whose batch came when."""
+
+    def __init__(self, name: str, ns: float, order: list[str], fails: bool = False) -> None:
+        self._name, self._ns, self._order, self._fails = name, ns, order, fails
+        self.step_ns = ns
+
+    def take(self, steps: int, lead: int) -> float:
+        """Time a batch."""
+        self._order.append(self._name)
+        if self._fails:
+            raise ProgramError("failed")
+        return self._ns
+
+    def end(self) -> Run:
+        """Return nothing of interest."""
+        return Run(Path(), 1, 1, (1,), 0)
+
+
+def test_changes_take_turns_with_one_original() -> None:
+    """Each goes first equally often; a slow one is left out after two rounds, one that fails at
+    once."""
+    order: list[str] = []
+    given: list[Any] = [
+        Timed("fast", 1e6, order), Timed("slow", 9e6, order), Timed("failing", 1e6, order, True)
+    ]  # fmt: skip
+    fast, slow, failing = steps_in_turns(
+        cast("Process", Timed("original", 2e6, order)), given, Timing(), 1, turned=False
+    )
+    assert isinstance(failing, ProgramError)
+    assert isinstance(fast, Outcome)
+    assert isinstance(slow, Outcome)
+    assert (fast.pair.speedup, len(fast.pair.rounds)) == (2.0, 6)
+    assert (len(slow.pair.rounds), order.count("failing")) == (2, 1)
+    assert order[-8:] == ["original", "fast", "fast", "original"] * 2

@@ -121,9 +121,9 @@ def steps_in_turns(
 
     The original is timed once in each round, for all changed ones. `lead` are steps before each
     batch that are not timed: more than what was made ready while the process waited for its turn.
-    `turned`: the last one goes first, so that a program with few steps is not always timed in the
-    same order. ProgramError where the original fails; where a changed one does, its error is in
-    the list.
+    `turned`: the original goes last at first, so that a program with few steps is not always timed
+    in the same order. ProgramError where the original fails; where a changed one does, its error is
+    in the list.
     """
     # Each does as many steps: step by step, they work on the same data.
     steps = _steps_of_batch(original.step_ns, timing)
@@ -133,7 +133,9 @@ def steps_in_turns(
     for number in range(timing.rounds):
         taken: dict[int, float | None] = {}
         order = [-1, *timed]
-        for at in reversed(order) if turned == (number % 2 == 0) else order:
+        first = (number + turned) % len(order)
+        # Each goes first as often as the others, and follows another one as often as they do.
+        for at in (*order[first:], *order[:first]):
             try:
                 taken[at] = (original if at < 0 else changed[at]).take(steps, lead)
             except ProgramError as error:

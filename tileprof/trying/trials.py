@@ -64,6 +64,9 @@ between these bounds. With fewer, the original would start again for nearly ever
 _HOPELESS = 0.95
 """Speed-up of the first pair at and below which no other follows, if each of its rounds was slower:
 process to process, the real programs of benchmarks/programs differ by less than that."""
+_HOPELESS_WHEN_BUSY = 0.6
+"""The same where there are reasons to doubt all times: with 13 processes on 2 processors, one pair
+gave 0.63 for a change that three pairs later gave 1.11."""
 Tell: TypeAlias = Callable[[str], None]
 
 
@@ -569,7 +572,8 @@ class _Attempt:
             return "failed", "the program ended before a step was timed; let it do more steps"
         self._pairs.append(pair)
         slower = all(old < new for old, new in pair.rounds)
-        if len(self._pairs) == 1 and slower and pair.speedup <= _HOPELESS:
+        hopeless = _HOPELESS_WHEN_BUSY if self._trials.doubts else _HOPELESS
+        if len(self._pairs) == 1 and slower and pair.speedup <= hopeless:
             return "not-faster", f"slower in each round of the first pair ({pair.speedup:.2f}×)"
         return None
 
