@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -197,3 +198,35 @@ def test_process_that_fails_before_it_is_ready_fails_its_change_alone(
     assert isinstance(found["changed-0"][0], ProgramError)
     assert found["changed-0"][1] == "timed"
     assert all(isinstance(each, ProgramError) for each in found["original"])
+
+
+class Whole(Started):
+    """A process of a program that has no step and no loop."""
+
+    step_ns = 0.0
+
+    def ready(self) -> bool:
+        return False
+
+    def end(self) -> Run:
+        return Run(Path(self._name), 0, 1, (), 0)
+
+    ended = end
+
+
+@pytest.mark.parametrize(("recorded", "starts"), [(True, 4), (False, 3)])
+def test_recording_is_the_first_run(
+    recorded: bool, starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it a program without any step runs to find a loop, then twice as a whole; without a
+    recording, it is known only then that there is no step."""
+    monkeypatch.setattr(trials, "Process", Whole)
+    monkeypatch.setattr(trials, "Reference", lambda run: SimpleNamespace(add=lambda run: SAME))
+    events: list[str] = []
+    monkeypatch.setattr(Started, "events", events)
+    with Trials(TriedProgram("script", "a.py")) as held:
+        if recorded:
+            held.record(Path("a.tprof"))
+        held.begin()
+    assert not held.has_steps
+    assert len(events) == starts

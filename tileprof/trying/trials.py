@@ -149,6 +149,8 @@ class Trials:
         """Processes that may stand ready together."""
         self._recorded: Run | None = None
         """The run that was recorded, where it has steps."""
+        self._has_no_step = False
+        """Whether a run was recorded that has not even one step."""
         self._noises: dict[Accuracy, None] = {}
         """Kinds of noise that processes beside the next pairs are to show, in their order."""
         self.doubts = known_before(read_gpu(), load_average(), os.cpu_count() or 1)
@@ -177,6 +179,7 @@ class Trials:
             has_steps = ready and process.take(1, 0) is not None
             run = process.end()
         self._recorded = run if has_steps else None
+        self._has_no_step = not run.steps
 
     def begin(self) -> None:
         """Run the original: whether it has steps, and what its results are.
@@ -184,9 +187,9 @@ class Trials:
         A program that marks no steps and has no optimizer is run again to find a loop whose
         iterations can be the steps. ProgramError where it fails by itself.
         """
-        if self._recorded is not None:
-            run, self.has_steps = self._recorded, True
-        else:
+        run = self._recorded
+        self.has_steps = run is not None
+        if run is None and not self._has_no_step:
             self._tell("running the program as it is")
             run = self._first_run()
         if not self.has_steps and self._program.step is None and (found := self._loop()):
@@ -198,6 +201,9 @@ class Trials:
                 run, self._timing = in_loop, found[1]
             else:
                 self._program = whole
+        if run is None:
+            self._tell("running the program as it is")
+            run = self._first_run()
         self._reference = Reference(run)
         most = max(_LEAST_TOGETHER, min(_MOST_TOGETHER, os.cpu_count() or 1))
         fitting = int(_OF_MEMORY / run.memory_share) if run.memory_share else most
