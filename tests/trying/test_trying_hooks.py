@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -108,6 +109,14 @@ def test_optimizers_get_a_form_that_they_were_not_given(restored: Any) -> None:
     # PyTorch refuses a fused step that can be differentiated: the program's own form stays.
     assert not torch.optim.AdamW(weights, differentiable=True).defaults["fused"]
     assert found.counts == [2]
+
+
+def test_places_are_those_of_the_program(restored: Any) -> None:
+    """The line that makes an optimizer, though a library's code is between."""
+    found = Made([OptimizerForm("fused")])
+    line = sys._getframe().f_lineno + 1
+    restored.optim.SGD([restored.nn.Parameter(restored.ones(2))], 0.1)
+    assert [[*each] for each in found.places] == [[(os.path.realpath(__file__), line)]]
 
 
 def test_loaders_get_workers(restored: Any) -> None:

@@ -28,6 +28,7 @@ from tileprof.trying.processes import ProgramError, Run
 from tileprof.trying.trials import Candidate, Settings, Trials
 
 SAME = Comparison((Check("loss", 1, 0.0, 1.0),))
+OTHER = Comparison((Check("loss", 1, 2.0, 1.0),))
 
 
 class Played(Trials):
@@ -104,6 +105,27 @@ def test_changes_share_the_original_until_they_are_decided() -> None:
     assert played.made[:9] == first + second + third
     assert found[TF32,] == "not-faster"
     assert found[FUSED, WORKERS] == found[FUSED,] == found[LISTS,] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("fix", "alike", "verdict"),
+    [
+        (COMPILED_MODELS, SAME, "kept"),
+        (COMPILED_MODELS, OTHER, "different"),
+        (TF32, SAME, "different"),
+    ],
+)
+def test_compiled_code_is_compared_with_the_random_numbers_of_the_original(
+    fix: Fix, alike: Comparison, verdict: str
+) -> None:
+    """Once, where its results differ as it is; other changes draw no other numbers."""
+    run = Run(Path("alike"), 1, 1, (1,), 0)
+    with Played({fix: [1.5]}) as played:
+        asked: list[tuple[Fix, ...]] = []
+        played.drawn_alike = lambda fixes: asked.append(fixes) or run  # type: ignore
+        played.compared = lambda old, new, *_: alike if new is run else OTHER  # type: ignore
+        assert played.try_one(candidate(fix, 1.5)).verdict == verdict
+    assert len(asked) == (fix == COMPILED_MODELS)
 
 
 def test_change_without_memory_beside_others_is_tried_alone() -> None:

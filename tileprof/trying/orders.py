@@ -92,6 +92,8 @@ class Orders:
     disturbed: float = 0.0
     """Size of random numbers that are added to gradients in the kept steps, as a share of each
     parameter's; 0 for none."""
+    draws_alike: bool = False
+    """Whether compiled code draws the random numbers that the original does."""
     profile: str = ""
     """File that the process writes its profile to; empty where it is not recorded."""
     counts_loops: bool = False

@@ -399,6 +399,16 @@ class Trials:
         self._check_original(old)
         return self._reference.compared(new, tolerance, accuracy)
 
+    def drawn_alike(self, fixes: tuple[Fix, ...]) -> Run:
+        """Return a process of the changed program whose compiled code draws the random numbers of
+        the original; ProgramError where it fails."""
+        self._tell("comparing once more: compiled code draws the random numbers of the original")
+        self._made += 1
+        orders = self._orders(fixes, str(self._folder / f"{self._made}"))
+        with Process(replace(orders, draws_alike=True), self._timing.limit_s) as process:
+            process.ready()
+            return process.end()
+
     def accuracy(self, fixes: Sequence[Fix]) -> Accuracy:
         """Return how far changes may move results of this program, and learn what noise does."""
         reference = self._reference
@@ -530,6 +540,8 @@ class _Attempt:
         self._tolerance = tolerance_of(self._accuracy, trials.settings.tolerance)
         self._pairs: list[Pair] = []
         self._comparison: Comparison | None = None
+        self._is_drawn_alike = False
+        """Whether results are the same once compiled code draws the original's random numbers."""
         self._circumstances = Circumstances()
         self._places: tuple[tuple[Place, ...], ...] = ()
         self._began = time.monotonic()
@@ -590,13 +602,26 @@ class _Attempt:
             self._found = ("undecided", "its interval is too wide to say that it is faster")
 
     def _refused(self, old: Run, new: Run) -> tuple[Verdict, str] | None:
+        if self._is_drawn_alike:
+            return None
         found = self._trials.compared(old, new, self._tolerance, self._accuracy)
+        compiles = any(
+            fix == COMPILED_MODELS or isinstance(fix, CompiledFunction)
+            for fix in self.candidate.fixes
+        )
+        stable = self._trials.unstable is None
+        if stable and compiles and found.compared and not found.equal:
+            # Such as dropout: what differs may be no more than which numbers were drawn.
+            try:
+                alike = self._trials.drawn_alike(self.candidate.fixes)
+            except ProgramError as error:
+                return "failed", error.message
+            found = self._trials.compared(old, alike, self._tolerance, self._accuracy)
+            self._is_drawn_alike = found.equal
         # What is kept of all pairs is the one that differs most from the original.
         if self._comparison is None or not found.equal:
             self._comparison = found
-        if self._trials.unstable is not None:
-            return None
-        if found.compared and not found.equal:
+        if stable and found.compared and not found.equal:
             return "different", f"results differ: {found}"
         return None
 

@@ -32,6 +32,7 @@ from tileprof.analyzer.fixes import (
     OptimizerForm,
     Setting,
 )
+from tileprof.profiler.tree.paths import hidden
 from tileprof.profiler.tree.sources import of_user
 from tileprof.trying.orders import Place
 
@@ -56,7 +57,7 @@ class Made:
         if self.counts[at] > _MOST_PLACES:
             return
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and not of_user(frame.f_code.co_filename):
+        while frame is not None and (hidden(frame.f_code) or not of_user(frame.f_code.co_filename)):
             frame = frame.f_back
         if frame is not None:
             self.places[at][os.path.realpath(frame.f_code.co_filename), frame.f_lineno] = None

@@ -29,6 +29,7 @@ from tileprof.profiler.session.program import (
 from tileprof.profiler.session.provenance import cpu_model
 from tileprof.profiler.session.recording import start as start_session
 from tileprof.trying.hooks import sources
+from tileprof.trying.hooks.libraries import draw_alike
 from tileprof.trying.hooks.making import Made
 from tileprof.trying.orders import RESULTS, Orders, TriedProgram, read_orders
 
@@ -127,6 +128,8 @@ class _Run:
         # What is replaced first is called by what is replaced later: a step ends when its result
         # has been kept, and both see what a change makes of the function.
         self.made = Made(orders.fixes)
+        if orders.draws_alike:
+            draw_alike()
         if compared is not None:
             sources.decorate_function(compared.file, compared.name, 0, self.results.returned)
         if program.step is not None:
