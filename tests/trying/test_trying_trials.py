@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -20,12 +21,15 @@ from tileprof.analyzer.fixes import (
     OptimizerForm,
 )
 from tileprof.bench.doubts import known_before
+from tileprof.bench.intervals import Interval
 from tileprof.trying import trials
+from tileprof.trying.choosing import worth_keeping
 from tileprof.trying.comparing import Check, Comparison
 from tileprof.trying.measuring import Outcome, Pair
 from tileprof.trying.orders import Orders, TriedProgram
+from tileprof.trying.outcomes import Candidate, Settings
 from tileprof.trying.processes import ProgramError, Run
-from tileprof.trying.trials import Candidate, Settings, Trials
+from tileprof.trying.trials import Trials
 
 SAME = Comparison((Check("loss", 1, 0.0, 1.0),))
 OTHER = Comparison((Check("loss", 1, 2.0, 1.0),))
@@ -126,6 +130,20 @@ def test_compiled_code_is_compared_with_the_random_numbers_of_the_original(
         played.compared = lambda old, new, *_: alike if new is run else OTHER  # type: ignore
         assert played.try_one(candidate(fix, 1.5)).verdict == verdict
     assert len(asked) == (fix == COMPILED_MODELS)
+
+
+@pytest.mark.parametrize(("speedup", "best"), [(1.1, [FUSED]), (1.9, [FUSED, TF32])])
+def test_changes_that_are_slower_together_are_not_kept_together(
+    speedup: float, best: list[Fix]
+) -> None:
+    """The one that brings most by itself is worth more then."""
+    with Played({FUSED: [1.5], TF32: [1.2]}) as played:
+        done = [*played.tried([candidate(FUSED, 9.0), candidate(TF32, 9.0)])]
+    assert done[-1].candidate.fixes == (FUSED, TF32)
+    done[-1] = replace(done[-1], measured=Interval(speedup, 1.05, 2.0))
+    found = worth_keeping(done)
+    assert found is not None
+    assert [*found.candidate.fixes] == best
 
 
 def test_change_without_memory_beside_others_is_tried_alone() -> None:

@@ -13,25 +13,21 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Self, TypeAlias
 
-from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.fixes import (
     COMPILED_MODELS,
     Accuracy,
     CompiledFunction,
-    EnvironmentVariable,
     Fix,
-    LoaderWorkers,
-    LoweringControl,
 )
-from tileprof.bench.doubts import Doubt, known_before, load_average
+from tileprof.bench.doubts import known_before, load_average
 from tileprof.bench.gpu_state import read_gpu
-from tileprof.bench.intervals import Interval
 
+from .choosing import does, is_beaten, kept_together, lacks_memory, lead_of
 from .comparing import DISTURBED, Comparison, Reference, accuracy_of, tolerance_of
 from .measuring import (
     LOOKS,
@@ -44,13 +40,9 @@ from .measuring import (
     steps_in_turns,
 )
 from .orders import Loop, Orders, Place, TriedProgram
+from .outcomes import Candidate, Settings, Trial, Verdict
 from .processes import Circumstances, Process, ProgramError, Run
 
-Verdict: TypeAlias = Literal[
-    "kept", "not-faster", "undecided", "different", "not-compared", "not-applied", "failed"
-]
-_AHEAD = 3
-"""Batches for each worker that may be ready while a process waits for its turn, with one more."""
 _NEVER = 1 << 62
 """Steps before the first timed one of a process that is timed as a whole."""
 _RECORDED = 30
@@ -68,66 +60,6 @@ _HOPELESS_WHEN_BUSY = 0.6
 """The same where there are reasons to doubt all times: with 13 processes on 2 processors, one pair
 gave 0.63 for a change that three pairs later gave 1.11."""
 Tell: TypeAlias = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Changes that are tried together, mostly a single one."""
-
-    fixes: tuple[Fix, ...]
-    finding: str = ""
-    """Id of the finding whose answer it is; empty where the user named it."""
-    predicted: Gain | None = None
-    """Gain of the program that the finding states."""
-
-    def __str__(self) -> str:
-        return "; ".join(map(str, self.fixes))
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of trials."""
-
-    kept_steps: int = 5
-    """Steps whose results are compared."""
-    untimed: int = 10
-    """Steps before the first timed one."""
-    least: float = 0.01
-    """Gain from which a change is worth keeping, as a share."""
-    seconds: float = 180.0
-    """Time after which no further pair of a change is begun."""
-    budget: float | None = None
-    """Time after which no further change is begun, from the first process on, in s."""
-    tolerance: float | None = None
-    """Largest relative difference of values; None: as the change may move results."""
-    uncompared: bool = False
-    """Keep what is faster also where nothing could be compared."""
-    seed: int = 0
-    timing: Timing = field(default_factory=Timing)
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Outcome of a candidate."""
-
-    candidate: Candidate
-    verdict: Verdict
-    why: str
-    measured: Interval | None
-    """Time before by time after, with its 95 % interval."""
-    pairs: tuple[Pair, ...]
-    comparison: Comparison | None
-    """None where no process of the changed program came so far."""
-    tolerance: float
-    seconds: float
-    unit: Literal["step", "run"]
-    """Work that a time is of."""
-    circumstances: Circumstances
-    """Circumstances of the last process of the changed program."""
-    doubts: tuple[Doubt, ...] = ()
-    """Reasons to doubt its times."""
-    places: tuple[tuple[Place, ...], ...] = ()
-    """Places of the program's code when each change acted first."""
 
 
 class Trials:
@@ -254,28 +186,28 @@ class Trials:
                 self.begin()
             group, waiting = self._next(waiting, done)
             for trial in self._try(group):
-                if len(group) > 1 and _lacks_memory(trial):
+                if len(group) > 1 and lacks_memory(trial):
                     crowded.append(trial.candidate)
                     continue
                 done.append(trial)
                 yield trial
             if not waiting and crowded:
                 waiting, crowded = [crowded[0]], crowded[1:]
-        if len(together := _together(done)) > 1:
+        if len(together := kept_together(done)) > 1:
             yield self.try_one(Candidate(together))
 
     def _next(
         self, waiting: Sequence[Candidate], done: Sequence[Trial]
     ) -> tuple[list[Candidate], list[Candidate]]:
         """Return candidates to be tried next beside one original, and those after them."""
-        left = [each for each in waiting if not _is_beaten(each, done)]
+        left = [each for each in waiting if not is_beaten(each, done)]
         group: list[Candidate] = []
         for each in left:
             if len(group) == self._together - 1:
                 break
             # Of changes that do the same, the second may be beaten by the first.
-            same = any(_does(a, b) for other in group for a in other.fixes for b in each.fixes)
-            if not same and (not group or _lead(each.fixes) == _lead(group[0].fixes)):
+            same = any(does(a, b) for other in group for a in other.fixes for b in each.fixes)
+            if not same and (not group or lead_of(each.fixes) == lead_of(group[0].fixes)):
                 group.append(each)
         return group, [each for each in left if each not in group]
 
@@ -364,7 +296,7 @@ class Trials:
             states = [[self._state(process) for process in processes] for processes in held]
             for noise, process in disturbed.items():
                 self._take_noise(process, noise)
-            lead = max(map(_lead, changes))
+            lead = max(map(lead_of, changes))
             for number, (original, *changed), (unready, *errors) in zip(numbers, held, states):
                 if unready is not None:
                     yield [unready for _ in changed]
@@ -451,73 +383,6 @@ class Trials:
         held = self._settings
         untimed = _NEVER if self._is_whole else self._untimed
         return Orders(self._program, fixes, folder, held.kept_steps, untimed, held.seed, disturbed)
-
-
-def worth_keeping(trials: Sequence[Trial]) -> Trial | None:
-    """Return the trial whose changes are to be kept: all together where they were kept together,
-    else the one that brings most; None where none was kept."""
-    kept = [each for each in trials if each.verdict == "kept"]
-    together = [each for each in kept if len(each.candidate.fixes) > 1]
-    return max(
-        together or kept,
-        key=lambda each: each.measured.value if each.measured else 0.0,
-        default=None,
-    )
-
-
-def _together(tried: Sequence[Trial]) -> tuple[Fix, ...]:
-    """Return all changes that were kept; of those that exclude each other, the fastest one."""
-    kept = [each for each in tried if each.verdict == "kept"]
-    found: dict[str, Fix] = {}
-    for trial in sorted(kept, key=lambda each: -(each.measured.value if each.measured else 0)):
-        for fix in trial.candidate.fixes:
-            found.setdefault(_setting(fix), fix)
-    return tuple(found.values())
-
-
-def _is_beaten(candidate: Candidate, tried: Sequence[Trial]) -> bool:
-    """Return whether a change that does the same was kept with more than is expected of this one,
-    or has timed what this one is a part of."""
-    if candidate.predicted is None or len(candidate.fixes) != 1:
-        return False
-    (fix,) = candidate.fixes
-    for trial in tried:
-        if len(trial.candidate.fixes) != 1 or not _does(trial.candidate.fixes[0], fix):
-            continue
-        brought = trial.measured.value if trial.measured and trial.verdict == "kept" else 0.0
-        if brought >= candidate.predicted.mid:
-            return True
-        in_model = isinstance(fix, CompiledFunction) and fix.function.endswith(".forward")
-        if in_model and trial.verdict in ("kept", "not-faster", "undecided"):
-            return True
-    return False
-
-
-def _does(first: Fix, second: Fix) -> bool:
-    """Return whether a change leaves nothing for a second one to do, or excludes it."""
-    compiled = first == COMPILED_MODELS and isinstance(second, CompiledFunction)
-    return compiled or _setting(first) == _setting(second)
-
-
-def _lacks_memory(trial: Trial) -> bool:
-    """Return whether a process of it ended for want of memory."""
-    return trial.verdict == "failed" and "out of memory" in trial.why.lower()
-
-
-def _setting(fix: Fix) -> str:
-    """Return what a change sets: two changes that set the same exclude each other."""
-    match fix:
-        case EnvironmentVariable(name=name) | LoweringControl(name=name):
-            return f"{fix.code} {name}"
-        case CompiledFunction():
-            return str(fix)
-    return fix.code
-
-
-def _lead(fixes: Sequence[Fix]) -> int:
-    """Return how many steps before each batch are not timed."""
-    workers = max((fix.workers for fix in fixes if isinstance(fix, LoaderWorkers)), default=0)
-    return 1 + _AHEAD * workers
 
 
 def _each(
