@@ -119,6 +119,30 @@ def test_zeros_among_gradients_that_rounding_makes_are_not_trusted(
     assert compared(tmp_path, old, new) is same
 
 
+@pytest.mark.parametrize(
+    ("new", "same"),
+    [
+        ([0.5, 3.0, 1.7], True),  # the last one is a time
+        ([0.6, 3.0, 2.5], False),
+        ([0.5, 4.0, 2.5], False),
+        ([0.5, 3.0], False),
+    ],
+)
+def test_numbers_that_the_original_agrees_on(tmp_path: Path, new: list[float], same: bool) -> None:
+    """Those that a function holds after a step; whole numbers alone are no result."""
+    first, second, third = (
+        run_of(tmp_path / f"{n}", {"number/0": np.array(each)})
+        for n, each in enumerate(([0.5, 3.0, 2.5], [0.5, 3.0, 9.1], new))
+    )
+    reference = Reference(first)
+    reference.add(second)
+    assert reference.compared(third, ROUNDING).equal is same
+    whole = run_of(tmp_path / "whole", {"number/0": np.array([3.0])})
+    reference = Reference(whole)
+    reference.add(whole)
+    assert not reference.compared(whole, ROUNDING).compared
+
+
 # -- a small training
 
 

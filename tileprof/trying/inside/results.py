@@ -6,6 +6,7 @@ arrays by name in a file:
     value/STEP/N          a loss that `backward` was called on
     returned/STEP/N       what the named function returned, one array for each tensor or number; or
                           what the function held whose loop's iterations are the steps
+    number/STEP           numbers that it held, some of which may be times
     gradient/P            of the first step, by the number of the parameter
     low_precision         is there where the program computes with fewer bits than 32
     first_update/P        parameter after the first step minus before it
@@ -36,6 +37,8 @@ SAMPLED = 1 << 16
 """Elements that are kept of a larger one: a change of one element in a thousand is among them."""
 _MOST_RETURNED = 1 << 24
 """Elements that are kept of what a function returns, in all its calls."""
+_MOST_NUMBERS = 1 << 16
+"""Numbers that are kept of what a function holds, in each step."""
 _DEEPEST = 6
 """Levels of lists and dictionaries in what a function returns."""
 
@@ -75,21 +78,22 @@ class Results:
         return watched
 
     def keep_arrays(self, frame: FrameType) -> None:
-        """Keep samples of the tensors and arrays that a function holds, by itself or in objects of
-        classes that its file defines."""
+        """Keep the numbers, and samples of the tensors and arrays, that a function holds, by itself
+        or in objects of classes that its file defines."""
         if not self.open:
             return
-        own = frame.f_globals.get("__name__")
+        own, numbers = frame.f_globals.get("__name__"), list[float]()
         for value in [*frame.f_locals.values()]:
             is_own = type(value).__module__ == own and hasattr(value, "__dict__")
             for each in _leaves({**vars(value)} if is_own else value):
-                # A number by itself may be a time.
-                if isinstance(each, bool | int | float | complex):
+                if isinstance(each, bool | int | float):
+                    numbers.append(float(each))
                     continue
                 if hasattr(each, "element_size") and _is_small_float(each):
                     self._keep_precision()
                 with suppress(RuntimeError, TypeError):  # such as a sparse tensor
                     self._keep("returned", _sample(each))
+        self._arrays[f"number/{self._step}"] = np.array(numbers[:_MOST_NUMBERS])
 
     def end_step(self) -> None:
         """Count a step; after the last kept one nothing of the program is watched any more."""
