@@ -1,4 +1,4 @@
-"""Which changes need not be tried any more, which are tried together, and which are kept.
+"""Decisions about changes: which need no trial any more, which do the same, and which are kept.
 
 In: candidates, and what came of those before.  Out: decisions without any measurement of their own.
 """
