@@ -72,6 +72,13 @@ def _programs(part: str) -> Step:
                       "-o", "{out}/programs-" + f"{part}of3.json"))  # fmt: skip
 
 
+def _tried(part: str) -> Step:
+    """Return the step that tries the changes of every third program, from this number on."""
+    return Step(900, ("-m", "benchmarks.programs_tried", "--part", f"{part}/3",
+                      "--seconds", "{seconds}",
+                      "-o", "{out}/programs-tried-" + f"{part}of3.json"))  # fmt: skip
+
+
 STEPS = {
     "soak": Step(700, ("-m", "benchmarks.reliability.soak", "--seconds", "605",
                        "-o", "{out}/soak.json")),
@@ -100,8 +107,9 @@ STEPS = {
     "programs-1": _programs("1"),
     "programs-2": _programs("2"),
     "programs-3": _programs("3"),
-    "programs-tried": Step(700, ("-m", "benchmarks.programs_tried", "--seconds", "{seconds}",
-                                 "-o", "{out}/programs-tried.json")),
+    "programs-tried-1": _tried("1"),
+    "programs-tried-2": _tried("2"),
+    "programs-tried-3": _tried("3"),
     "kernels": _kernels("^(gemm|memory|launch|compile|int4)", "kernels.json"),
     "attention": _kernels("^attention", "attention.json"),
     "instrument": Step(500, ("benchmarks/instrument.py", "--budget", "{seconds}",

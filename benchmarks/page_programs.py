@@ -65,7 +65,7 @@ FOUR = ("compile", "fused-gelu", "padded-vocabulary", "fused-optimizer")
 def files() -> list[Path]:
     """Return the files of results, in the order of their names."""
     found = (*RESULTS.glob("programs.json"), *RESULTS.glob("programs-*.json"))
-    return sorted(path for path in found if path.stem != "programs-tried")
+    return sorted(path for path in found if not path.stem.startswith("programs-tried"))
 
 
 def write() -> None:

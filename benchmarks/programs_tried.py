@@ -1,6 +1,6 @@
 """What `tileprof try` makes of the real programs; results/programs-tried.json.
 
-    python -m benchmarks.programs_tried [--programs a,b] [--seconds 560] [-o FILE]    on a GPU
+    python -m benchmarks.programs_tried [--programs a,b] [--part I/N] [--seconds 560] [-o FILE]
     python -m benchmarks.programs_tried --device cpu --tiny --programs nanogpt_train  anywhere
 
 Each program of `benchmarks.programs` is given to `tileprof try` as a user would: it is recorded,
@@ -8,7 +8,8 @@ and the changes of its findings are tried on it.  What is had is the largest gai
 The truth is that of the files of `benchmarks.programs.run`, where the same changes were made by
 hand: the largest gain of a change that `try` knows how to make.  A program is eligible where that
 is 1.05 or more and its result was right; it counts as had where the kept gain (S - 1) is at least
-0.8 of the true one.  Rows are written as they are made.
+0.8 of the true one.  Eligible programs come first, and a program begins only where there is time
+for most of it.  Rows are written as they are made.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ EACH_S = 60.0
 BUDGET_S = 60.0
 """`try` begins no further change of a program after this time, so that others have theirs."""
 LIMIT_S = 420.0
+EXPECTED_S = 150.0
+"""Time that most programs take; `--seconds` is to be enough for the last one that begins."""
 
 
 def true_gains(files: Iterable[Path]) -> dict[str, dict[str, float]]:
@@ -145,31 +148,45 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def part(
+    programs: Sequence[Program], true: Mapping[str, Mapping[str, float]], share: str
+) -> list[Program]:
+    """Return every N-th program from the I-th on for `I/N`, with those first that are eligible."""
+    number, of = (int(each) for each in share.split("/"))
+    ordered = sorted(
+        programs, key=lambda each: max(true.get(each.name, {}).values(), default=1.0) < ELIGIBLE
+    )
+    return ordered[number - 1 :: of]
+
+
 def main() -> int:
     """Try, judge, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", default="", help="names with commas")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true", help="sizes of a test")
-    parser.add_argument("--seconds", type=float, default=560.0, help="begin no program after this")
+    parser.add_argument("--seconds", type=float, default=560.0, help="be over by then, mostly")
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="every N-th from the I-th on")
     parser.add_argument("--add", action="store_true", help="to the rows of the file")
     parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
     args = parser.parse_args()
     names = {name for name in args.programs.split(",") if name}
     if unknown := names - {each.name for each in PROGRAMS}:
         parser.error(f"no program {', '.join(sorted(unknown))}")
-    true = true_gains(each for each in RESULTS.glob("programs-*.json") if each != OUTPUT)
+    true = true_gains(
+        each for each in RESULTS.glob("programs-*.json") if not each.stem.startswith(OUTPUT.stem)
+    )
     record: dict[str, Any] = {"circumstances": circumstances(args.device), "rows": []}
     if args.add and args.output.exists():
         record["rows"] = json.loads(args.output.read_text())["rows"]
     known = {each["program"] for each in record["rows"]}
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="tried") as scratch:
-        for program in PROGRAMS:
+        for program in part(PROGRAMS, true, args.part):
             wanted = (not names or program.name in names) and program.name not in known
             if not wanted or missing(program):
                 continue
-            if time.perf_counter() - began > args.seconds:
+            if time.perf_counter() - began > args.seconds - EXPECTED_S:
                 break
             row = tried(program, args.device, args.tiny, Path(scratch))
             row |= judged(row, true.get(program.name, {}))

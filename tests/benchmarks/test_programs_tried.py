@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.programs_tried import CHANGES, judged, summary, true_gains
+from benchmarks.programs.catalog import PROGRAMS
+from benchmarks.programs_tried import CHANGES, judged, part, summary, true_gains
 from tileprof.analyzer.fixes import SETTINGS
 
 
@@ -43,6 +44,14 @@ def test_programs_without_a_gain_are_not_eligible() -> None:
     rows += [judged(row(("kept", 1.3)), {"tf32": 1.3})]
     assert [each["had"] for each in rows] == [None, None, True]
     assert summary(rows) == {"programs": 3, "eligible": 1, "had": 1, "share": 1.0}
+
+
+def test_eligible_programs_come_first_in_each_part() -> None:
+    """All parts together have every program once."""
+    true = {each.name: {"compile": 1.3} for each in PROGRAMS[5:9]}
+    parts = [part(PROGRAMS, true, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(e.name for each in parts for e in each) == sorted(e.name for e in PROGRAMS)
+    assert all(each[0].name in true for each in parts)
 
 
 def test_truth_is_of_right_results_that_try_can_make(tmp_path: Path) -> None:

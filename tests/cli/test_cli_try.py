@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from tileprof.cli.trying.candidates import chosen, of_report
 from tileprof.cli.trying.try_command import _recorded
 from tileprof.errors import UsageError
 from tileprof.trying import Pair, Settings, Timing, TriedProgram, trials
-from tileprof.trying.processes import Run
+from tileprof.trying.measuring import Outcome
 
 PROGRAM = """
     import os, tileprof
@@ -50,14 +51,18 @@ def _short_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pairs decide, as no noise is in their times: each change is ten times as fast."""
     monkeypatch.setattr(trials, "LOOKS", (2,))
-    for name in ("pair_of_steps", "pair_of_runs"):
+    for name in ("steps_in_turns", "runs_in_turns"):
         monkeypatch.setattr(trials, name, partial(_alike, getattr(trials, name)))
 
 
-def _alike(measure: Any, *arguments: Any, **options: Any) -> tuple[Pair, Run, Run]:
-    """Run two processes as `measure` does, and say that the second one took a tenth."""
-    pair, old, new = measure(*arguments, **options)
-    return Pair(tuple((10.0, 1.0) for _ in pair.rounds)), old, new
+def _alike(measure: Any, *arguments: Any) -> list[Any]:
+    """Run processes as `measure` does, and say that each changed one took a tenth."""
+    return [
+        replace(each, pair=Pair(tuple((10.0, 1.0) for _ in each.pair.rounds)))
+        if isinstance(each, Outcome)
+        else each
+        for each in measure(*arguments)
+    ]
 
 
 @pytest.fixture
@@ -154,6 +159,40 @@ def test_a_program_that_fails_says_so(cli: Any, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("alike")
+def test_iterations_of_its_loop_are_steps_of_a_program_without_others(
+    cli: Any, folder: Path
+) -> None:
+    """Arrays that the loop's function holds are compared, those in objects of its file too."""
+    text = """
+        import os, numpy as np
+
+        class Field:
+            values = None
+            def __init__(self):
+                self.values = np.arange(9.0)
+            def advance(self):
+                for i in range(9000):
+                    pass
+                self.values = self.values + (1.001 if os.environ.get("WRONG") else 1)
+
+        def main():
+            field = Field()
+            for number in range(80):
+                field.advance()
+
+        main()
+        """
+    (folder / "program.py").write_text(dedent(text))
+    cli("try", "--change", "env=WAY=fast", "--change", "env=WRONG=1", "program.py")
+    assert {line["fixes"][0]["text"][:5]: line["verdict"] for line in read()} == {
+        "WRONG": "different", "WAY=f": "kept",
+    }  # fmt: skip
+    assert {line["unit"] for line in read()} == {"step"}
+    ((check,), _) = (line["results"]["checks"] for line in read())
+    assert (check["kind"], check["count"]) == ("returned", 45)
+
+
+@pytest.mark.usefixtures("alike")
 def test_a_program_without_steps_is_timed_as_a_whole(cli: Any, folder: Path) -> None:
     """Its printed numbers are compared."""
     text = """
@@ -211,10 +250,12 @@ def test_a_kept_change_is_written_into_the_source(
     from tileprof.trying import Trial, Trials
     from tileprof.trying.processes import Circumstances
 
-    def kept(self: Trials, candidate: Any) -> Trial:
-        return Trial(candidate, "kept", "", None, (), None, 1e-4, 1.0, "step", Circumstances())
+    def kept(self: Trials, group: Any) -> Iterator[Trial]:
+        for each in group:
+            yield Trial(each, "kept", "", None, (), None, 1e-4, 1.0, "step", Circumstances())
 
-    monkeypatch.setattr(Trials, "try_one", kept)
+    monkeypatch.setattr(Trials, "begin", lambda self: None)
+    monkeypatch.setattr(Trials, "_try", kept)
     source = "import torch\n\ndef forward(x):\n    return x + 1\n"
     (folder / "program.py").write_text(source)
     words = ("--change", "compile=program.py:forward", "--change", "autocast", "program.py")

@@ -107,6 +107,42 @@ def test_printed_numbers(tmp_path: Path, texts: list[str], new: str, same: bool)
     assert reference.compared(run_of(tmp_path / "new", {}, new), ROUNDING).equal is same
 
 
+@pytest.mark.parametrize(("size", "same"), [(1e-10, True), (1e-2, False)])
+def test_zeros_among_gradients_that_rounding_makes_are_not_trusted(
+    tmp_path: Path, size: float, same: bool
+) -> None:
+    """The bias of attention's keys: an optimizer makes whole steps of what should be zero."""
+    weights = {f"{kind}/0": np.ones(9) for kind in ("gradient", "first_update", "update")}
+    bias = {"gradient/1": size * np.array([0.0, 1.0, 2.0]), "first_update/1": np.zeros(3)}
+    old = {**weights, **bias, "update/1": np.array([0.0, 1e-5, 0.0])}
+    new = {**weights, **bias, "update/1": np.array([1e-5, 0.0, 1e-5])}
+    assert compared(tmp_path, old, new) is same
+
+
+@pytest.mark.parametrize(
+    ("new", "same"),
+    [
+        ([0.5, 3.0, 1.7], True),  # the last one is a time
+        ([0.6, 3.0, 2.5], False),
+        ([0.5, 4.0, 2.5], False),
+        ([0.5, 3.0], False),
+    ],
+)
+def test_numbers_that_the_original_agrees_on(tmp_path: Path, new: list[float], same: bool) -> None:
+    """Those that a function holds after a step; whole numbers alone are no result."""
+    first, second, third = (
+        run_of(tmp_path / f"{n}", {"number/0": np.array(each)})
+        for n, each in enumerate(([0.5, 3.0, 2.5], [0.5, 3.0, 9.1], new))
+    )
+    reference = Reference(first)
+    reference.add(second)
+    assert reference.compared(third, ROUNDING).equal is same
+    whole = run_of(tmp_path / "whole", {"number/0": np.array([3.0])})
+    reference = Reference(whole)
+    reference.add(whole)
+    assert not reference.compared(whole, ROUNDING).compared
+
+
 # -- a small training
 
 

@@ -87,6 +87,25 @@ def test_a_change_in_a_text(fix: Fix, old: str, new: str | None) -> None:
     assert edited_text(old, fix) == new
 
 
+def test_changes_are_written_where_they_acted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another file than the script, and only at those calls; without places, in the script."""
+    monkeypatch.chdir(tmp_path)
+    built = "import torch\na = AdamW(p)\nb = AdamW(\n    p,\n    lr=1)\n"
+    Path("built.py").write_text(built)
+    Path("train.py").write_text("import torch\nc = AdamW(q)\n")
+    fixes = (MatmulPrecision(), FUSED)
+    found = edits_of(fixes, "train.py", ((("train.py", 1),), (("built.py", 3),)))
+    assert [(str(each.path), each.written) for each in found] == [
+        ("train.py", fixes[:1]), ("built.py", fixes[1:]),
+    ]  # fmt: skip
+    assert found[1].new == built.replace("lr=1", "lr=1, fused=True")
+    assert edits_of((FUSED,), None, ((),)) == ()
+    (only,) = edits_of((FUSED,), "train.py")
+    assert "AdamW(q, fused=True)" in only.new
+
+
 def test_lines_keep_their_ends() -> None:
     """Those of Windows too."""
     text = "import torch\r\ndef f():\r\n    pass\r\n"

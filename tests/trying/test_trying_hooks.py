@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -108,6 +109,14 @@ def test_optimizers_get_a_form_that_they_were_not_given(restored: Any) -> None:
     # PyTorch refuses a fused step that can be differentiated: the program's own form stays.
     assert not torch.optim.AdamW(weights, differentiable=True).defaults["fused"]
     assert found.counts == [2]
+
+
+def test_places_are_those_of_the_program(restored: Any) -> None:
+    """The line that makes an optimizer, though a library's code is between."""
+    found = Made([OptimizerForm("fused")])
+    line = sys._getframe().f_lineno + 1
+    restored.optim.SGD([restored.nn.Parameter(restored.ones(2))], 0.1)
+    assert [[*each] for each in found.places] == [[(os.path.realpath(__file__), line)]]
 
 
 def test_loaders_get_workers(restored: Any) -> None:
@@ -242,6 +251,7 @@ def sources_restored(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sources, "_decorations", {})
     monkeypatch.setattr(sources, "_installed", [])
+    monkeypatch.setattr(sources, "_looped", [])
     monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
 
 
@@ -265,6 +275,26 @@ def test_functions_are_decorated_by_name_and_by_line() -> None:
     assert space["plain"].__code__ is not None
     assert space["Model"].still(3) == -3
     assert space["Model"]().forward(5) == -10
+
+
+@pytest.mark.usefixtures("sources_restored")
+def test_loops_say_when_an_iteration_begins(tmp_path: Path) -> None:
+    """Also those that are left early; not loops that yield, nor those of other files."""
+    source = dedent("""
+        def numbers():
+            for i in range(3):
+                yield i
+        for i in numbers():
+            if i == 1:
+                continue
+            while True:
+                break
+        """)
+    seen: list[int] = []
+    sources.watch_loops(str(tmp_path), lambda file, line: seen.append(line))
+    for folder in (tmp_path, tmp_path / "site-packages", tmp_path.parent):
+        exec(compiled(source.encode(), str(folder / "a.py")), {})
+    assert seen == [5, 8, 5, 5, 8]
 
 
 @pytest.mark.parametrize(

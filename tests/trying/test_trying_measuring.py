@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from tileprof.trying.inside.loops import stepping_at
 from tileprof.trying.inside.stepping import Enough, Stepping
-from tileprof.trying.measuring import LOOKS, Pair, speedup_interval
+from tileprof.trying.measuring import (
+    LOOKS,
+    Outcome,
+    Pair,
+    Timing,
+    loop_of_steps,
+    speedup_interval,
+    steps_in_turns,
+)
+from tileprof.trying.orders import Loop
+from tileprof.trying.processes import LoopCount, Process, ProgramError, Run
 
 LEAST = 1.01
 
@@ -46,6 +58,27 @@ def test_noise_alone_is_seldom_kept(noise: float) -> None:
     chance = np.random.default_rng(1)
     drawn = np.exp(noise * chance.standard_normal((4000, LOOKS[-1])))
     assert np.mean([decided(list(each)) for each in drawn]) <= 0.025
+
+
+@pytest.mark.parametrize(
+    ("loops", "found"),
+    [
+        ([(1, 900, 90.0), (2, 9000, 89.0)], (1, 100)),  # both go round often enough: the outer one
+        ([(1, 20, 9.0), (2, 900, 8.9)], (2, 100)),  # the outer one does not
+        ([(1, 90, 2.0), (2, 900, 8.9)], (2, 100)),  # one after the other
+        ([(1, 41, 0.4), (2, 800, 0.39)], (1, 40)),  # five iterations for each of six batches
+        ([(1, 900_000, 9.0)], None),  # too short to be noticed without a delay
+        ([], None),
+    ],
+)
+def test_outermost_loop_that_goes_round_often_enough(
+    loops: list[tuple[int, int, float]], found: tuple[int, int] | None
+) -> None:
+    """Line, iterations and seconds of each loop; line of the one, and ms of a batch of it."""
+    counted = [LoopCount(Loop("a.py", at), n, int(s * 1e9)) for at, n, s in loops]
+    steps = loop_of_steps(counted, 10, Timing(batch_ns=1e8))
+    told = steps and (steps[0].line, round(steps[1].batch_ns / 1e6))
+    assert told == found
 
 
 def test_true_gains_are_kept() -> None:
@@ -129,3 +162,60 @@ def test_steps_by_hand_count_alone() -> None:
     for by_hand in (False, False, True, False, True):
         steps.mark(by_hand)
     assert steps.count == 4
+
+
+def test_iterations_of_one_loop_are_steps() -> None:
+    """What its function holds is kept at the beginning of the next one; a second call goes on."""
+    happened: list[object] = []
+    begun = stepping_at(
+        Loop("a.py", 5),
+        lambda frame: happened.append(frame.f_locals["_number"]),
+        lambda: happened.append("end"),
+    )
+
+    def run() -> None:
+        for _number in range(2):
+            begun("a.py", 5)
+            for _ in range(2):
+                begun("a.py", 7)
+
+    run()
+    run()
+    assert happened == [1, "end", 0, "end", 1, "end"]
+
+
+class Timed:
+    """A process whose steps take `ns`; `order` has whose batch came when."""
+
+    def __init__(self, name: str, ns: float, order: list[str], fails: bool = False) -> None:
+        self._name, self._ns, self._order, self._fails = name, ns, order, fails
+        self.step_ns = ns
+
+    def take(self, steps: int, lead: int) -> float:
+        """Time a batch."""
+        self._order.append(self._name)
+        if self._fails:
+            raise ProgramError("failed")
+        return self._ns
+
+    def end(self) -> Run:
+        """Return nothing of interest."""
+        return Run(Path(), 1, 1, (1,), 0)
+
+
+def test_changes_take_turns_with_one_original() -> None:
+    """Each goes first equally often; a slow one is left out after two rounds, one that fails at
+    once."""
+    order: list[str] = []
+    given: list[Any] = [
+        Timed("fast", 1e6, order), Timed("slow", 9e6, order), Timed("failing", 1e6, order, True)
+    ]  # fmt: skip
+    fast, slow, failing = steps_in_turns(
+        cast("Process", Timed("original", 2e6, order)), given, Timing(), 1, turned=False
+    )
+    assert isinstance(failing, ProgramError)
+    assert isinstance(fast, Outcome)
+    assert isinstance(slow, Outcome)
+    assert (fast.pair.speedup, len(fast.pair.rounds)) == (2.0, 6)
+    assert (len(slow.pair.rounds), order.count("failing")) == (2, 1)
+    assert order[-8:] == ["original", "fast", "fast", "original"] * 2

@@ -34,7 +34,9 @@ from tileprof.analyzer.fixes import Accuracy, Fix
 from .orders import LOW_PRECISION
 from .processes import Run
 
-Kind: TypeAlias = Literal["loss", "returned", "gradient", "first_update", "update", "printed"]
+Kind: TypeAlias = Literal[
+    "loss", "returned", "number", "gradient", "first_update", "update", "printed"
+]
 Arrays: TypeAlias = Mapping[str, np.ndarray]
 
 TOLERANCES: dict[Accuracy, float] = {"exact": 1e-6, "rounding": 2e-5, "precision": 1e-2}
@@ -56,6 +58,8 @@ _TIMES_NOISE = 5.0
 chance."""
 _MOST_ALLOWED = {"value/": 0.01, "update/": 0.1}
 """Largest differences that are allowed for noise."""
+_SAME = 1e-6
+"""Relative difference up to which processes of the original agree on a number."""
 _OF_ONE = 0.1
 """Weight of the largest single difference, of one value or one parameter, beside the whole."""
 _NUMBER = re.compile(
@@ -82,7 +86,8 @@ class Check:
         return self.difference <= self.allowed
 
     def __str__(self) -> str:
-        told = {"loss": "losses", "returned": "returned values", "gradient": "gradients",
+        told = {"loss": "losses", "returned": "returned values", "number": "numbers",
+                "gradient": "gradients",
                 "first_update": "first updates of parameters",
                 "update": "later updates", "printed": "printed numbers"}  # fmt: skip
         apart = f"{self.difference:.1e} apart" if self.difference else "equal"
@@ -122,6 +127,7 @@ class Reference:
     def __init__(self, run: Run) -> None:
         self._arrays = _read(run)
         self._outputs = [run.output]
+        self._numbers = [_numbers(self._arrays)]
         self._noises: dict[Accuracy, Arrays] = {}
 
     @property
@@ -146,7 +152,9 @@ class Reference:
         """Take another process of the original in, and return how it compares to the first."""
         self._outputs.append(run.output)
         accuracy: Accuracy = "precision" if self.low_precision else "rounding"
-        return self._compared(_read(run), None, TOLERANCES[accuracy], accuracy)
+        arrays = _read(run)
+        self._numbers.append(_numbers(arrays))
+        return self._compared(arrays, None, TOLERANCES[accuracy], accuracy)
 
     def compared(self, run: Run, tolerance: float, accuracy: Accuracy = "exact") -> Comparison:
         """Compare a process of the changed program with the original."""
@@ -158,8 +166,32 @@ class Reference:
         noise = self._noises.get(accuracy, self._arrays)
         checks = list(_of_arrays(self._arrays, arrays, tolerance, noise))
         if output is not None and len(self._outputs) > 1:
+            checks += _of_numbers(self._numbers, _numbers(arrays), tolerance)
             checks += _of_printed(self._outputs, output, tolerance)
         return Comparison(tuple(checks))
+
+
+def _numbers(arrays: Arrays) -> Arrays:
+    return {name: each for name, each in arrays.items() if name.startswith("number/")}
+
+
+def _of_numbers(originals: Sequence[Arrays], new: Arrays, tolerance: float) -> Iterator[Check]:
+    """Compare the numbers that all processes of the original agree on: the others may be times."""
+    count, apart, fractions = 0, 0.0, False
+    for name, first in originals[0].items():
+        others = [each.get(name, first[:0]) for each in originals]
+        if any(each.shape != first.shape for each in others):
+            continue
+        near = [np.isclose(each, first, _SAME, 0.0, equal_nan=True) for each in others]
+        stable = np.all(near, axis=0)
+        found = new.get(name, first[:0])
+        same_shape = found.shape == first.shape
+        apart = max(apart, _apart(first[stable], found[stable]) if same_shape else math.inf)
+        count += int(stable.sum())
+        fractions |= bool(np.any(first[stable] % 1))
+    # Whole numbers alone, such as that of the step, are equal whatever was computed.
+    if count and (fractions or apart > tolerance):
+        yield Check("number", count, apart, tolerance)
 
 
 def _read(run: Run) -> Arrays:
@@ -253,7 +285,9 @@ def _trusted(old: Arrays, new: Arrays, allowed: float) -> dict[str, np.ndarray]:
         of_tensor = math.sqrt(float(np.mean(before.astype(np.float64) ** 2))) if before.size else 0
         large = (np.abs(before) >= allowed * of_tensor) & (of_tensor >= least)
         zero = (before == 0) & (after == 0) if before.shape == after.shape else ~large
-        masks[number] = large | zero
+        # Where rounding alone makes a parameter's gradient, its zeros are chance too.
+        is_rounding = 0 < of_tensor < least
+        masks[number] = large if is_rounding else large | zero
     return masks
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from tileprof.errors import OutputError
 from tileprof.files import replace_bytes
 
 from .hooks.sources import find_function
+from .orders import Place
 
 _OF_CHECKPOINTS = {
     "use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state",
@@ -86,22 +87,37 @@ class Edit:
         return backup
 
 
-def edits_of(fixes: Sequence[Fix], script: str) -> tuple[Edit, ...]:
-    """Return edits of a program's files: its script, and those of functions to compile."""
-    files: dict[str, list[Fix]] = {}
-    for fix in fixes:
-        file = fix.file if isinstance(fix, CompiledFunction) else script
-        files.setdefault(os.path.relpath(file), []).append(fix)
+def edits_of(
+    fixes: Sequence[Fix], script: str | None, places: Sequence[Sequence[Place]] = ()
+) -> tuple[Edit, ...]:
+    """Return edits of a program's files: where each change came to act, else in its script.
+
+    `places`: of each change, where the program's code was when it acted. `script`: None for a
+    program that is a module.
+    """
+    files: dict[str, list[tuple[Fix, set[int]]]] = {}
+    for at, fix in enumerate(fixes):
+        lines: dict[str, set[int]] = {}
+        if isinstance(fix, CompiledFunction):
+            lines[fix.file] = set()
+        elif _at_calls(fix) and at < len(places):
+            for file, line in places[at]:
+                lines.setdefault(file, set()).add(line)
+        if not lines and script is not None:
+            lines[script] = set()
+        for file, held in lines.items():
+            files.setdefault(os.path.relpath(file), []).append((fix, held))
     found = []
-    for name, held in files.items():
+    for name, changes in files.items():
         try:
             old = Path(name).read_bytes().decode()
         except (OSError, UnicodeDecodeError):
             continue
         new = old
         written: list[Fix] = []
-        for fix in held:
-            edited = edited_text(new, fix)
+        # None of those at lines adds a line, so these stay what they are.
+        for fix, held in sorted(changes, key=lambda each: not each[1]):
+            edited = edited_text(new, fix, held)
             if edited is not None:
                 new, written = edited, [*written, fix]
         if written:
@@ -109,14 +125,22 @@ def edits_of(fixes: Sequence[Fix], script: str) -> tuple[Edit, ...]:
     return tuple(found)
 
 
-def edited_text(source: str, fix: Fix) -> str | None:
-    """Return a file's text with a change in it; None where there is no place for it."""
+def _at_calls(fix: Fix) -> bool:
+    """Return whether a change is one of calls in the program."""
+    return not isinstance(fix, MatmulPrecision) and fix != CONVOLUTION_TRIALS
+
+
+def edited_text(source: str, fix: Fix, lines: Collection[int] = ()) -> str | None:
+    """Return a file's text with a change in it; None where there is no place for it.
+
+    `lines`: those at which calls are changed; none for all lines.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
     text = _Text(source)
-    made = list(_insertions(fix, tree, text))
+    made = list(_insertions(fix, _Calls(tree, lines), text))
     if not made:
         return None
     edited = text.content
@@ -128,6 +152,19 @@ def edited_text(source: str, fix: Fix) -> str | None:
     except SyntaxError:  # such as one more argument beside a generator without brackets
         return None
     return found
+
+
+class _Calls:
+    """A syntax tree, and those of its calls that may be changed."""
+
+    def __init__(self, tree: ast.Module, lines: Collection[int]) -> None:
+        self.tree = tree
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        self.calls = [
+            each
+            for each in calls
+            if not lines or any(each.lineno <= at <= (each.end_lineno or 0) for at in lines)
+        ]
 
 
 class _Text:
@@ -153,48 +190,48 @@ class _Text:
         return self._starts[number - 1]
 
 
-def _insertions(fix: Fix, tree: ast.Module, text: _Text) -> Iterator[_Insertion]:
+def _insertions(fix: Fix, held: _Calls, text: _Text) -> Iterator[_Insertion]:
     match fix:
         case OptimizerForm(form=form, optimizer=name):
             taken = (name,) if name else ("Adam", "AdamW", "SGD", "Adagrad")
-            yield from _arguments(tree, text, taken, {form: "True"}, _takes_form)
+            yield from _arguments(held.calls, text, taken, {form: "True"}, _takes_form)
         case LoaderWorkers(workers=count):
             wanted = {"num_workers": str(count), "persistent_workers": "True"}
-            yield from _arguments(tree, text, ("DataLoader",), wanted, _has_no_workers)
+            yield from _arguments(held.calls, text, ("DataLoader",), wanted, _has_no_workers)
         case Setting() if fix == GRADIENTS_TO_NONE:
             yield from _arguments(
-                tree, text, ("zero_grad",), {"set_to_none": "True"}, _keeps_gradients
+                held.calls, text, ("zero_grad",), {"set_to_none": "True"}, _keeps_gradients
             )
         case Setting() if fix == SPARSE_GRADIENTS:
             yield from _arguments(
-                tree, text, ("Embedding", "EmbeddingBag"), {"sparse": "True"}, _can_be_sparse
+                held.calls, text, ("Embedding", "EmbeddingBag"), {"sparse": "True"}, _can_be_sparse
             )
         case Setting() if fix == NO_CHECKPOINTS:
-            yield from _without_checkpoints(tree, text)
+            yield from _without_checkpoints(held.calls, text)
         case CompiledFunction(function=name, line=line):
-            function = find_function(tree, name, line)
-            if function is not None and _imports_torch(tree):
+            function = find_function(held.tree, name, line)
+            if function is not None and _imports_torch(held.tree):
                 first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
                 indent = b" " * function.col_offset
                 at = text.line(first)
                 yield _Insertion(at, at, indent + b"@torch.compile" + text.newline)
         case MatmulPrecision(precision=precision):
             setting = f'torch.set_float32_matmul_precision("{precision}")'
-            yield from _after_imports(tree, text, setting)
+            yield from _after_imports(held.tree, text, setting)
         case Setting() if fix == CONVOLUTION_TRIALS:
-            yield from _after_imports(tree, text, "torch.backends.cudnn.benchmark = True")
+            yield from _after_imports(held.tree, text, "torch.backends.cudnn.benchmark = True")
 
 
 def _arguments(
-    tree: ast.Module,
+    calls: Sequence[ast.Call],
     text: _Text,
     names: Sequence[str],
     wanted: dict[str, str],
     fits: Callable[[ast.Call], bool],
 ) -> Iterator[_Insertion]:
     """Give keyword arguments to all calls of these names that fit."""
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call) or _called(call) not in names or not fits(call):
+    for call in calls:
+        if _called(call) not in names or not fits(call):
             continue
         given = {each.arg: each.value for each in call.keywords if each.arg}
         for name, value in given.items():
@@ -247,11 +284,9 @@ def _is_of_maximum(call: ast.Call) -> bool:
     return _constant(call, "mode") in ("max", ...)
 
 
-def _without_checkpoints(tree: ast.Module, text: _Text) -> Iterator[_Insertion]:
+def _without_checkpoints(calls: Sequence[ast.Call], text: _Text) -> Iterator[_Insertion]:
     """Call what checkpoints would, and have models of transformers make none."""
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call):
-            continue
+    for call in calls:
         name, named = _called(call), {each.arg for each in call.keywords}
         if name == "gradient_checkpointing_enable" and isinstance(call.func, ast.Attribute):
             changed = f"{ast.unparse(call.func.value)}.gradient_checkpointing_disable()"

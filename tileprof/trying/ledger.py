@@ -32,7 +32,7 @@ from tileprof.errors import OutputError, ProfileFileError
 
 from .comparing import Comparison
 from .orders import TriedProgram
-from .trials import Trial
+from .outcomes import Trial
 
 SCHEMA = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""

@@ -13,10 +13,11 @@ that the two sides talk over a pipe:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from tileprof.analyzer.fixes import Fix, fix_from_json, fix_json
 
@@ -24,6 +25,10 @@ RESULTS = "results.npz"
 """Name of the file that holds what a process keeps of its results."""
 LOW_PRECISION = "low_precision"
 """Array of that file which is there where the program computes with fewer bits than 32."""
+
+
+Place: TypeAlias = tuple[str, int]
+"""File and line of the program's code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,18 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of the program."""
+
+    file: str
+    """Real path."""
+    line: int
+
+    def __str__(self) -> str:
+        return f"{os.path.relpath(self.file)}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
 class TriedProgram:
     """A program as the user runs it."""
 
@@ -50,6 +67,8 @@ class TriedProgram:
     """Function whose calls are the steps; None for those of optimizers and `tileprof.step`."""
     compared: Function | None = None
     """Function whose results are compared."""
+    loop: Loop | None = None
+    """Loop whose iterations are the steps, with the arrays of its function as their results."""
 
     def __str__(self) -> str:
         words = [self.name] if self.kind == "script" else ["-m", self.name]
@@ -73,8 +92,12 @@ class Orders:
     disturbed: float = 0.0
     """Size of random numbers that are added to gradients in the kept steps, as a share of each
     parameter's; 0 for none."""
+    draws_alike: bool = False
+    """Whether compiled code draws the random numbers that the original does."""
     profile: str = ""
     """File that the process writes its profile to; empty where it is not recorded."""
+    counts_loops: bool = False
+    """Whether it counts the iterations of all loops of the program."""
 
     def write(self, path: Path) -> None:
         """Write them as JSON."""
@@ -89,6 +112,7 @@ def read_orders(path: str) -> Orders:
     program = held["program"]
     for name in ("step", "compared"):
         program[name] = program[name] and Function(**program[name])
+    program["loop"] = program["loop"] and Loop(**program["loop"])
     program["arguments"] = tuple(program["arguments"])
     held["program"] = TriedProgram(**program)
     held["fixes"] = tuple(_known(held["fixes"]))

@@ -15,7 +15,7 @@ from typing import Any
 from tileprof.errors import ExecutionError
 
 from .hooks.making import environment
-from .orders import RESULTS, Orders
+from .orders import RESULTS, Loop, Orders, Place
 from .piped import OUTPUT, PipedProcess
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
@@ -43,6 +43,16 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopCount:
+    """Iterations of a loop."""
+
+    loop: Loop
+    count: int
+    ns: int
+    """Time from the beginning of its first iteration to that of its last."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Facts about a process that has ended."""
 
@@ -56,8 +66,13 @@ class Run:
     printed: int
     """Bytes of its output when its results were kept."""
     circumstances: Circumstances = field(default_factory=Circumstances)
-    device_share: float = 0.0
-    """Part of the device's memory that the process needs at most, 0 to 1; 0 without a GPU."""
+    places: tuple[tuple[Place, ...], ...] = ()
+    """Places of the program's code when each change acted first."""
+    loops: tuple[LoopCount, ...] = ()
+    """Loops that it went through, where it was asked to count them."""
+    memory_share: float = 0.0
+    """Part of the free memory that the process needs at most, 0 to 1: of the device's or of the
+    host's, whichever is more."""
 
     @property
     def results(self) -> Path:
@@ -135,9 +150,15 @@ class Process:
         if over["code"]:
             raise self._process.failed(f"ended with exit code {over['code']}")
         counts = tuple(int(each) for each in over["counts"])
+        loops = tuple(
+            LoopCount(Loop(file, int(line)), int(count), int(ns))
+            for file, line, count, ns in over["loops"]
+        )
+        places = tuple(tuple((file, int(line)) for file, line in each) for each in over["places"])
         return Run(
             self._folder, int(over["steps"]), int(over["ns"]), counts, int(over["printed"]),
-            Circumstances(str(over["device"]), str(over["torch"])), float(over["device_share"]),
+            Circumstances(str(over["device"]), str(over["torch"])), places, loops,
+            float(over["memory_share"]),
         )  # fmt: skip
 
     def kill(self) -> None:

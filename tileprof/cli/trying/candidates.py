@@ -89,10 +89,17 @@ def parse_function(text: str) -> Function:
 
 
 def of_report(report: Report) -> list[Candidate]:
-    """Return the changes of all findings, each once, the one with the greatest gain first."""
+    """Return the changes of all findings, each once, the one with the greatest gain first.
+
+    Where a part of a model would be compiled, the whole model is tried first: it is what users
+    compile, and what the part brings is in it.
+    """
     found: dict[Fix, Candidate] = {}
     for key, finding in identified(report.findings).items():
         for fix in map(_named, finding.fixes):
+            if isinstance(fix, CompiledFunction) and fix.function.endswith(".forward"):
+                whole = Candidate((COMPILED_MODELS,), key, finding.program_gain)
+                found.setdefault(COMPILED_MODELS, whole)
             found.setdefault(fix, Candidate((fix,), key, finding.program_gain))
     return list(found.values())
 

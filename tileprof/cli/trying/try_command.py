@@ -17,7 +17,7 @@ from tileprof.progress import working
 
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
-    from tileprof.trying import Candidate, Settings, Trial, TriedProgram
+    from tileprof.trying import Candidate, Settings, Trial, Trials, TriedProgram
     from tileprof.trying.edits import Edit
 
 USAGE = (
@@ -150,18 +150,22 @@ def main(argv: Sequence[str]) -> int:
     if args.log:
         return _show_ledger(args)
     program, report = _given(args, split)
-    candidates = _candidates(args, program, report)
-    if args.list:
-        from .try_text import listed
+    from tileprof.trying import Trials
 
-        terminal.show(listed(candidates))
-        return 0 if candidates else 1
-    if not candidates:
-        terminal.complain(
-            "no finding has a change that tileprof can make by itself; name one: --change NAME"
-        )
-        return 1
-    return _try(args, program, candidates)
+    # Lines, not a bar: what is drawn meanwhile would disturb times.
+    with Trials(program, _settings(args), terminal.complain) as trials:
+        candidates = _candidates(args, trials, report)
+        if args.list:
+            from .try_text import listed
+
+            terminal.show(listed(candidates))
+            return 0 if candidates else 1
+        if not candidates:
+            terminal.complain(
+                "no finding has a change that tileprof can make by itself; name one: --change NAME"
+            )
+            return 1
+        return _try(args, program, trials, candidates)
 
 
 def _check(args: argparse.Namespace, split: Split, parser: Parser) -> None:
@@ -244,28 +248,25 @@ def _program(
     )
 
 
-def _candidates(
-    args: argparse.Namespace, program: TriedProgram, report: Report | None
-) -> list[Candidate]:
+def _candidates(args: argparse.Namespace, trials: Trials, report: Report | None) -> list[Candidate]:
     from tileprof.trying import Candidate
 
     from .candidates import chosen, of_report, parse_change
 
     if args.change:
         return [Candidate((parse_change(text),)) for text in args.change]
-    return chosen(of_report(report or _fresh_report(args, program)), args.only)
+    return chosen(of_report(report or _fresh_report(trials)), args.only)
 
 
-def _fresh_report(args: argparse.Namespace, program: TriedProgram) -> Report:
+def _fresh_report(trials: Trials) -> Report:
     """Record the program's first steps and analyse them."""
     from tileprof.analyzer import analyze
     from tileprof.profile import load
-    from tileprof.trying import record
 
     with tempfile.TemporaryDirectory(prefix="tileprof-try-") as folder:
         path = Path(folder) / "recorded.tprof"
         with terminal.progress(), working("recording the program"):
-            record(program, path, args.seed)
+            trials.record(path)
         with terminal.progress(), working("analysing its profile"):
             return analyze(load(path))
 
@@ -285,25 +286,27 @@ def _settings(args: argparse.Namespace) -> Settings:
     )
 
 
-def _try(args: argparse.Namespace, program: TriedProgram, candidates: Sequence[Candidate]) -> int:
-    from tileprof.trying import Trials, ledger, worth_keeping
+def _try(
+    args: argparse.Namespace,
+    program: TriedProgram,
+    trials: Trials,
+    candidates: Sequence[Candidate],
+) -> int:
+    from tileprof.trying import ledger, worth_keeping
     from tileprof.trying.edits import edits_of
 
     from .try_text import summary, tried
 
     path = Path(args.ledger)
     done: list[Trial] = []
-    # Lines, not a bar: what is drawn meanwhile would disturb times.
-    with Trials(program, _settings(args), terminal.complain) as trials:
-        for trial in trials.tried(candidates):
-            document = ledger.trial_json(trial, program)
-            ledger.add(path, document)
-            done.append(trial)
-            terminal.show(json.dumps(document) + "\n" if args.json else tried(trial))
+    for trial in trials.tried(candidates):
+        document = ledger.trial_json(trial, program)
+        ledger.add(path, document)
+        done.append(trial)
+        terminal.show(json.dumps(document) + "\n" if args.json else tried(trial))
     best = worth_keeping(done)
-    edits = (
-        edits_of(best.candidate.fixes, program.name) if best and program.kind == "script" else ()
-    )
+    script = program.name if program.kind == "script" else None
+    edits = edits_of(best.candidate.fixes, script, best.places) if best else ()
     if not args.json:
         terminal.show(summary(done, edits))
         terminal.complain(f"added {len(done)} to {path}; see it with `tileprof try --log`")

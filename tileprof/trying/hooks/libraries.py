@@ -283,6 +283,18 @@ def set_compiled_models(count: Count) -> None:
     when_imported("torch", change)
 
 
+def draw_alike() -> None:
+    """Let code that is compiled draw random numbers as PyTorch does without compilation.
+
+    By default it draws others, of the same distribution.
+    """
+
+    def change(config: Any) -> None:
+        config.fallback_random = True
+
+    when_imported("torch._inductor.config", change)
+
+
 def _around_outermost_calls(torch: Any, outermost: Callable[[Any, Callable[[], Any]], Any]) -> None:
     """Let a function make the calls of modules that are in no other module's call."""
     call = torch.nn.Module.__call__

@@ -6,9 +6,12 @@ came to act is told apart from one that brought nothing.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from tileprof.analyzer.fixes import (
@@ -29,8 +32,14 @@ from tileprof.analyzer.fixes import (
     OptimizerForm,
     Setting,
 )
+from tileprof.profiler.tree.paths import hidden
+from tileprof.profiler.tree.sources import of_user
+from tileprof.trying.orders import Place
 
 from . import libraries, sources
+
+_MOST_PLACES = 200
+"""Times that a change acts whose places are kept: more than a program has optimizers or loaders."""
 
 
 class Made:
@@ -38,11 +47,20 @@ class Made:
 
     def __init__(self, fixes: Sequence[Fix]) -> None:
         self.counts = [0] * len(fixes)
+        self.places: list[dict[Place, None]] = [{} for _ in fixes]
+        """Places of the program's code when each change acted first."""
         for at, fix in enumerate(fixes):
             _make(fix, partial(self._count, at))
 
     def _count(self, at: int) -> None:
         self.counts[at] += 1
+        if self.counts[at] > _MOST_PLACES:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (hidden(frame.f_code) or not of_user(frame.f_code.co_filename)):
+            frame = frame.f_back
+        if frame is not None:
+            self.places[at][os.path.realpath(frame.f_code.co_filename), frame.f_lineno] = None
 
 
 def environment(fixes: Sequence[Fix]) -> Mapping[str, str]:

@@ -32,14 +32,30 @@ class Decoration:
     decorate: Decorate
 
 
+_LOOP = "__tileprof_loop__"
+"""Name among Python's builtins of what loops call at the beginning of each iteration."""
 _decorations: dict[str, list[Decoration]] = {}
 _installed: list[Any] = []
+_looped: list[str] = []
+"""Folder of the program's files whose loops call that."""
 
 
 def decorate_function(file: str, function: str, line: int, decorate: Decorate) -> None:
     """Replace a function by `decorate(function)` wherever Python loads that file from now on."""
     path = os.path.realpath(file)
     _decorations.setdefault(path, []).append(Decoration(path, function, line, decorate))
+    _install()
+
+
+def watch_loops(folder: str, begun: Callable[[str, int], None]) -> None:
+    """Call `begun` with file and line at the beginning of each iteration of loops in a program's
+    files: those in `folder` that Python loads from now on, without installed packages."""
+    setattr(builtins, _LOOP, begun)
+    _looped.append(os.path.realpath(folder) + os.sep)
+    _install()
+
+
+def _install() -> None:
     if not _installed:
         _installed.append(SourceFileLoader.get_code)
         SourceFileLoader.get_code = _get_code  # type: ignore[method-assign]
@@ -57,8 +73,34 @@ def compiled(source: bytes, path: str) -> CodeType:
             mark = ast.Name(name, ast.Load(), lineno=found.lineno, col_offset=found.col_offset)
             mark.end_lineno, mark.end_col_offset = found.lineno, found.col_offset
             found.decorator_list.insert(0, mark)
+    if _has_watched_loops(path):
+        _mark_loops(tree, os.path.realpath(path))
     code: CodeType = compile(tree, path, "exec", dont_inherit=True)
     return code
+
+
+def _has_watched_loops(path: str) -> bool:
+    path = os.path.realpath(path)
+    installed = {"site-packages", "dist-packages", "tileprof"} & {*path.split(os.sep)}
+    return not installed and any(path.startswith(folder) for folder in _looped)
+
+
+def _mark_loops(tree: ast.Module, path: str) -> None:
+    for node in ast.walk(tree):
+        # One that yields gives data to the loop around its use, and holds no results.
+        if not isinstance(node, ast.For | ast.While) or any(map(_yields, node.body)):
+            continue
+        called = ast.parse(f"{_LOOP}({path!r}, {node.lineno})").body[0]
+        for each in ast.walk(called):
+            ast.copy_location(each, node)
+        node.body.insert(0, called)
+
+
+def _yields(node: ast.AST) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return False
+    found = isinstance(node, ast.Yield | ast.YieldFrom)
+    return found or any(map(_yields, ast.iter_child_nodes(node)))
 
 
 def _decorated(decorate: Decorate, function: Any) -> Any:
@@ -142,7 +184,7 @@ def _functions(
 def _get_code(self: Any, fullname: str) -> CodeType | None:
     """Stand in for `SourceFileLoader.get_code`."""
     path = self.get_filename(fullname)
-    if os.path.realpath(path) not in _decorations:
+    if os.path.realpath(path) not in _decorations and not _has_watched_loops(path):
         code: CodeType | None = _installed[0](self, fullname)
         return code
     return compiled(self.get_data(path), path)

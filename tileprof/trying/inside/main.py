@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import sys
 import time
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,11 @@ from tileprof.profiler.session.program import (
 from tileprof.profiler.session.provenance import cpu_model
 from tileprof.profiler.session.recording import start as start_session
 from tileprof.trying.hooks import sources
+from tileprof.trying.hooks.libraries import draw_alike
 from tileprof.trying.hooks.making import Made
-from tileprof.trying.orders import RESULTS, Orders, read_orders
+from tileprof.trying.orders import RESULTS, Orders, TriedProgram, read_orders
 
+from .loops import Loops, stepping_at
 from .results import Results
 from .stepping import Enough, Stepping, wait_for_devices
 
@@ -69,7 +71,9 @@ def main(path: str, number: int) -> int:
     took = time.perf_counter_ns() - begin
     run.keep()
     pipe.say({"at": "over", "ns": took, "steps": run.stepping.count, "code": code,
-              "counts": run.made.counts, "printed": run.printed, **_circumstances()})  # fmt: skip
+              "counts": run.made.counts, "printed": run.printed, "loops": run.loops.counted(),
+              "places": [[*each] for each in run.made.places],
+              **_circumstances()})  # fmt: skip
     return code
 
 
@@ -78,7 +82,7 @@ def _circumstances() -> dict[str, Any]:
     used = torch is not None and torch.cuda.is_initialized()
     device = torch.cuda.get_device_name() if used else cpu_model()
     version = str(getattr(torch, "__version__", ""))
-    return {"device": device, "torch": version, "device_share": _device_share()}
+    return {"device": device, "torch": version, "memory_share": max(_device_share(), _host_share())}
 
 
 def _device_share() -> float:
@@ -91,6 +95,18 @@ def _device_share() -> float:
     return min(1.0, float(needed / free))
 
 
+def _host_share() -> float:
+    """Return the part of the host's free memory that this process needs at most; 0 where the
+    system does not say how much is free."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 0.0
+    free = next((int(each.split()[1]) for each in lines if each.startswith("MemAvailable")), 0)
+    needed = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return min(1.0, needed / (free + needed)) if free else 0.0
+
+
 class _Run:
     def __init__(self, orders: Orders, pipe: _Pipe) -> None:
         self._orders = orders
@@ -101,11 +117,19 @@ class _Run:
         self.stepping = Stepping(pipe, orders.untimed, self._ended)
         program = orders.program
         compared = program.compared or program.step
-        if program.step is None:
+        self.loops = Loops()
+        if program.loop is not None:
+            begun = stepping_at(program.loop, self.results.keep_arrays, self.stepping.end)
+            sources.watch_loops(_folder(program), begun)
+        elif program.step is None:
             self.stepping.attach()
+        if orders.counts_loops:
+            sources.watch_loops(_folder(program), self.loops.begun)
         # What is replaced first is called by what is replaced later: a step ends when its result
         # has been kept, and both see what a change makes of the function.
         self.made = Made(orders.fixes)
+        if orders.draws_alike:
+            draw_alike()
         if compared is not None:
             sources.decorate_function(compared.file, compared.name, 0, self.results.returned)
         if program.step is not None:
@@ -116,7 +140,7 @@ class _Run:
         program = self._orders.program
         target = ProgramTarget(program.kind, program.name)
         if self._orders.profile:
-            return _recorded(target, program.arguments, self._orders.profile)
+            return _recorded(target, self._orders)
         try:
             prepare(target, program.arguments, sources.compiled)()
         except Enough:
@@ -145,12 +169,20 @@ class _Run:
         self.printed = os.fstat(1).st_size
 
 
-def _recorded(target: ProgramTarget, arguments: Sequence[str], path: str) -> int:
-    """Run the program under a recording, and write its profile."""
-    session = start_session(path)
-    code = run_program(target, arguments, session, sources.compiled)
+def _recorded(target: ProgramTarget, orders: Orders) -> int:
+    """Run the program under a recording, and write its profile.
+
+    Steps whose results are kept wait for the device, so they count as set-up.
+    """
+    session = start_session(orders.profile, warm_up=orders.kept + 1)
+    code = run_program(target, orders.program.arguments, session, sources.compiled)
     session.finalize()
     return code
+
+
+def _folder(program: TriedProgram) -> str:
+    """Return the folder that the program's own files are in."""
+    return os.path.dirname(program.name) or "." if program.kind == "script" else "."
 
 
 def _seed(seed: int) -> None:

@@ -4,7 +4,9 @@ In: what the program does: calls of `backward`, steps of optimizers, calls of on
 arrays by name in a file:
 
     value/STEP/N          a loss that `backward` was called on
-    returned/STEP/N       what the named function returned, one array for each tensor or number
+    returned/STEP/N       what the named function returned, one array for each tensor or number; or
+                          what the function held whose loop's iterations are the steps
+    number/STEP           numbers that it held, some of which may be times
     gradient/P            of the first step, by the number of the parameter
     low_precision         is there where the program computes with fewer bits than 32
     first_update/P        parameter after the first step minus before it
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,8 @@ SAMPLED = 1 << 16
 """Elements that are kept of a larger one: a change of one element in a thousand is among them."""
 _MOST_RETURNED = 1 << 24
 """Elements that are kept of what a function returns, in all its calls."""
+_MOST_NUMBERS = 1 << 16
+"""Numbers that are kept of what a function holds, in each step."""
 _DEEPEST = 6
 """Levels of lists and dictionaries in what a function returns."""
 
@@ -71,6 +77,24 @@ class Results:
 
         return watched
 
+    def keep_arrays(self, frame: FrameType) -> None:
+        """Keep the numbers, and samples of the tensors and arrays, that a function holds, by itself
+        or in objects of classes that its file defines."""
+        if not self.open:
+            return
+        own, numbers = frame.f_globals.get("__name__"), list[float]()
+        for value in [*frame.f_locals.values()]:
+            is_own = type(value).__module__ == own and hasattr(value, "__dict__")
+            for each in _leaves({**vars(value)} if is_own else value):
+                if isinstance(each, bool | int | float):
+                    numbers.append(float(each))
+                    continue
+                if hasattr(each, "element_size") and _is_small_float(each):
+                    self._keep_precision()
+                with suppress(RuntimeError, TypeError):  # such as a sparse tensor
+                    self._keep("returned", _sample(each))
+        self._arrays[f"number/{self._step}"] = np.array(numbers[:_MOST_NUMBERS])
+
     def end_step(self) -> None:
         """Count a step; after the last kept one nothing of the program is watched any more."""
         self._step += 1
@@ -97,9 +121,12 @@ class Results:
 
     def _keep_returned(self, found: Any) -> None:
         for value in _leaves(found):
-            if self._returned + value.size <= _MOST_RETURNED:
-                self._returned += value.size
-                self._add("returned", value)
+            self._keep("returned", _array(value))
+
+    def _keep(self, kind: str, value: np.ndarray) -> None:
+        if self._returned + value.size <= _MOST_RETURNED:
+            self._returned += value.size
+            self._add(kind, value)
 
     def _add(self, kind: str, value: np.ndarray) -> None:
         number = sum(name.startswith(f"{kind}/{self._step}/") for name in self._arrays)
@@ -149,7 +176,7 @@ class Results:
             dense = gradient is not None and not gradient.is_sparse
             number = numbers.get(id(parameter))
             if number is None:
-                if parameter.is_floating_point() and parameter.element_size() < 4:
+                if _is_small_float(parameter):
                     self._keep_precision()
                 self._parameters[id(parameter)] = (parameter, _sample(parameter))
                 if gradient is not None:
@@ -174,11 +201,13 @@ class Results:
 
 
 def _sample(tensor: Any) -> np.ndarray:
-    """Return elements of a parameter or a gradient, the same ones each time."""
-    flat = tensor.detach().reshape(-1)
-    size = flat.numel()
+    """Return elements of a tensor or an array, the same ones each time."""
+    flat = tensor.detach().reshape(-1) if hasattr(tensor, "detach") else tensor.reshape(-1)
+    size = len(flat)
     if size > WHOLE:
         chosen = np.random.default_rng(size).integers(0, size, SAMPLED)
+        if isinstance(flat, np.ndarray):
+            return flat[chosen]
         flat = flat[_torch().as_tensor(chosen, device=flat.device)]
     return _array(flat)
 
@@ -188,17 +217,21 @@ def _parameters_of(optimizer: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
-def _leaves(value: Any, depth: int = 0) -> Iterator[np.ndarray]:
-    """Yield the numbers and tensors of a value, in order."""
+def _is_small_float(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() and tensor.element_size() < 4)
+
+
+def _leaves(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield the numbers, arrays and tensors of a value, in order."""
     if depth > _DEEPEST:
         return
     if hasattr(value, "detach"):
-        yield _array(value)
+        yield value
     elif isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind in "biufc":
-            yield np.array(value)
+            yield np.asarray(value)
     elif isinstance(value, bool | int | float | complex):
-        yield np.array(value)
+        yield value
     elif isinstance(value, Mapping):
         for each in value.values():
             yield from _leaves(each, depth + 1)
@@ -210,10 +243,13 @@ def _leaves(value: Any, depth: int = 0) -> Iterator[np.ndarray]:
             yield from _leaves(getattr(value, field.name), depth + 1)
 
 
-def _array(tensor: Any) -> np.ndarray:
-    """Return a copy of a tensor; small floats that NumPy does not know become 32-bit ones."""
-    held = tensor.detach()
-    if held.is_floating_point() and held.element_size() < 4:
+def _array(value: Any) -> np.ndarray:
+    """Return a copy of a tensor, an array or a number as an array; small floats that NumPy does not
+    know become 32-bit ones."""
+    if not hasattr(value, "detach"):
+        return np.array(value)
+    held = value.detach()
+    if _is_small_float(held):
         held = held.float()
     copied: np.ndarray = held.cpu().resolve_conj().resolve_neg().numpy().copy()
     return copied

@@ -18,6 +18,7 @@ import numpy as np
 from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, listed, percent
+from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.program.numbers import GATHERED_ROWS_LEFT, GATHERED_ROWS_NEAR
@@ -69,7 +70,7 @@ def find(tree: Contexts) -> Iterator[Draft]:
     yield Draft(
         "suggestion", f"Rows are gathered and summed by index at {tree.told(place)}",
         tree.place(place), (Evidence("activities", text),), _ADVICE, "", saving, confidence="low",
-        nodes=nodes_of(kernels),
+        nodes=nodes_of(kernels), fixes=compiled_at(tree.line(place)),
     )  # fmt: skip
 
 
