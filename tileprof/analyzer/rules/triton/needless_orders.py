@@ -1,0 +1,66 @@
+"""Sorts and scans of which a Triton kernel uses one number: a part of `redundant-work`.
+
+Static: the program's text (`program/needless_orders`). Dynamic: samples at code that Triton's
+library has for it (`triton/language/standard.py`), and of what waits for it; all of that goes but
+for what a reduction of the same numbers takes, which is a few steps of many. Reductions of the
+kernel's own are code of that library too: they are a few steps as well, and are counted among it.
+Where registers are spilled there, or exchanges meet in banks of shared memory, the sort is why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, sampled
+from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY
+from tileprof.analyzer.program.needless_orders import needless_orders
+from tileprof.errors import Location
+
+_LIBRARY = "triton/language/standard.py"
+_DONE = {"sort": "sorted", "cumsum": "added up element by element"}
+_PARTS = {"sort": 1.0, "cumsum": HALFWAY}
+"""Part of these samples, 0 to 1, that goes: a scan and a reduction of what it gives take as many
+steps each, and the reduction stays."""
+_AUTHOR = (
+    "Write `tl.{instead}` of the tensor itself, without `{function}`: a reduction gives the same"
+    " number, and takes no order."
+)
+
+
+def needless_order(case: KernelCase) -> Iterator[Draft]:
+    """Yield a finding for the first such call of a kernel."""
+    sources = case.program.profile.tables.sources
+    held = {
+        file: orders for file, text in sources.items()
+        if case.name in text and (orders := needless_orders(text, case.name))
+    }  # fmt: skip
+    if len(held) != 1:
+        return
+    ((file, found),) = held.items()
+    first = found[0]
+    text = f"of what `{first.function}` returns, `{first.instead}` alone is used"
+    title = f"a tensor is {_DONE[first.function]} where one number of the result is used"
+    author = _AUTHOR.format(instead=first.instead, function=first.function)
+    place = case.place(Location(file, first.line))
+    cause = Cause(title, place, (Evidence("static", text),), author)
+    code = case.sampled
+    if code is None:
+        yield cause.warning()
+        return
+    own = [
+        each.index for each in code.instructions
+        if each.place is not None and each.place.file.endswith(_LIBRARY)
+    ]  # fmt: skip
+    taken = np.maximum(code.taken(code.rows(own)), code.waiting_for(own))
+    if code.share(taken) < COLD:
+        yield cause.ignored(", where it costs nothing", "Leave it: it takes no time.")
+        return
+    saving = reach.as_told(case, eliminated(taken, code.whole, _PARTS[first.function]))
+    seen = sampled(code, taken, "are at it and at other reductions, or wait for them")
+    yield cause.costs(saving, seen, known=True)
