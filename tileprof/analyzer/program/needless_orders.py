@@ -57,6 +57,8 @@ def _orders(function: ast.FunctionDef) -> Iterator[NeedlessOrder]:
             continue
         used = _used_once(function, above, call)
         user = above.get(used)
+        if isinstance(user, ast.Attribute):
+            user = above.get(user)
         if not isinstance(user, ast.Call):
             continue
         if name == "sort" and called(user) in _EXTREMES and _is_value(user, used):
@@ -82,7 +84,7 @@ def _used_once(
 
 
 def _is_value(call: ast.Call, node: ast.expr) -> bool:
-    """Whether a reduction is of a value, which a method is too."""
+    """Whether a reduction, a function or a method, is of a value."""
     method = isinstance(call.func, ast.Attribute) and call.func.value is node
     return method or (bool(call.args) and call.args[0] is node)
 

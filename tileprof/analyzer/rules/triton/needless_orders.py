@@ -1,10 +1,10 @@
 """Sorts and scans of which a Triton kernel uses one number: a part of `redundant-work`.
 
-Static: the program's text (`program/needless_orders`). Dynamic: samples at code that Triton's
-library has for it (`triton/language/standard.py`), and of what waits for it; all of that goes but
-for what a reduction of the same numbers takes, which is a few steps of many. Reductions of the
-kernel's own are code of that library too: they are a few steps as well, and are counted among it.
-Where registers are spilled there, or exchanges meet in banks of shared memory, the sort is why.
+Static: the program's text (`program/needless_orders`). Dynamic: samples at the code of Triton's
+library, which has sorts, scans and reductions (module `triton.language.standard`), and samples that
+wait for that code. All of these go with a sort, because reductions are a few of its many steps;
+half of them go with a scan, because a reduction of as many steps takes its place. The estimate is
+at most what the kernel's work leaves (`reach`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ from tileprof.errors import Location
 
 _LIBRARY = "triton/language/standard.py"
 _DONE = {"sort": "sorted", "cumsum": "added up element by element"}
-_PARTS = {"sort": 1.0, "cumsum": HALFWAY}
-"""Part of these samples, 0 to 1, that goes: a scan and a reduction of what it gives take as many
-steps each, and the reduction stays."""
 _AUTHOR = (
     "Write `tl.{instead}` of the tensor itself, without `{function}`: a reduction gives the same"
     " number, and takes no order."
@@ -61,6 +58,8 @@ def needless_order(case: KernelCase) -> Iterator[Draft]:
     if code.share(taken) < COLD:
         yield cause.ignored(", where it costs nothing", "Leave it: it takes no time.")
         return
-    saving = reach.as_told(case, eliminated(taken, code.whole, _PARTS[first.function]))
+    # A scan takes as many steps as the reduction of what it gives, which stays.
+    part = HALFWAY if first.function == "cumsum" else 1.0
+    saving = reach.as_told(case, eliminated(taken, code.whole, part))
     seen = sampled(code, taken, "are at it and at other reductions, or wait for them")
     yield cause.costs(saving, seen, known=True)
