@@ -77,6 +77,22 @@ def test_instructions_that_stay_have_to_be_issued() -> None:
     assert without.mid == pytest.approx(1 - 0.9 * 600 / 900 / 0.92)
 
 
+@pytest.mark.parametrize("text", ["I2F.U8 R0, R1", "POPC R0, R1", "MUFU.EX2 R0, R1"])
+def test_conversions_take_turns_of_the_unit_for_special_functions(text: str) -> None:
+    """A tenth of the instructions, in 9 of 10 cycles: 8 cycles each are 0.72 of the time."""
+    last = {"selected": 450, "wait": 0, "wait_not_issued": 100}
+    code = [(text, {"selected": 100}, 1, 5), ("STL [R1], R0", {"selected": 450}, 1, 6),
+            ("IADD3 R0, R1, R2, R3", last, 1, 7)]  # fmt: skip
+    case = case_of(program(Made(code=code, metrics={"bytes": 1e8}), peaks=ROOFS))
+    held = case.sampled
+    assert held is not None
+    others, itself = (reach.left(case, held.taken(held.rows([at]))) for at in (1, 0))
+    assert others is not None
+    assert itself is not None
+    assert others.mid == pytest.approx(1 - 8 * 0.9 * 0.1 / 0.92)
+    assert itself.mid == pytest.approx(1 - 0.9 * 0.9 / 0.92)
+
+
 def test_work_that_was_not_done_says_nothing() -> None:
     """Bytes that take longer than the kernel; and no work at all."""
     assert reach.left(case_of(program(Made(metrics={"bytes": 2e9}), peaks=ROOFS))) is None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.analyzer.made import found, only
+from tests.analyzer.made import Made, found, only, program
 from tests.analyzer.steps import MS, Step
 from tileprof.analyzer.report import analyze
 from tileprof.analyzer.unexplained import unexplained
@@ -38,6 +40,23 @@ def test_a_kernel_far_from_its_floor() -> None:
     )
     assert texts[1] == "at most 1.60× for the program"
     assert "--pc-sampling" in finding.author
+
+
+@pytest.mark.parametrize(
+    ("place", "title"),
+    [
+        ("IMAD.WIDE R6, R2, 0x4, R8", "as long as its tensors read once"),
+        ("IMAD.WIDE R6, R3, 0x4, R8", "the least time of its work"),
+    ],
+)
+def test_floor_of_rows_taken_by_number_counts_tensors_once(place: str, title: str) -> None:
+    """The second load's address is made of what the first one loaded, or of another register."""
+    code = [(text, {"selected": 100}, 0, 5) for text in
+            ("LDG.E R2, desc[UR4][R4.64]", place, "LDG.E R0, desc[UR4][R6.64]")]  # fmt: skip
+    profile = kernels(0.25, 1.0)
+    pc = program(Made("sort_kernel_0", code=code)).tables.pc
+    finding = only(replace(profile, tables=replace(profile.tables, pc=pc)), "far-from-floor")
+    assert finding.title == f"sort_kernel_0 takes 4.0 times {title}"
 
 
 @pytest.mark.parametrize("part", [0.7, 1.0])

@@ -148,7 +148,7 @@ def test_tiles_without_samples_are_a_warning() -> None:
 
 
 def test_guarded_accesses_of_a_kernel_without_products() -> None:
-    """All of its time goes with its tiles."""
+    """All of its time goes with its tiles; what is outside waits for no memory, so 0.95 of it."""
     ir = """kernel @scaled(%X: global<128, 96, float32>, %Y: out global<128, 96, float32>) {
   %c1 = constant 1 : index
   launch [%c1] {threads = [128]} body(%bx: index) {
@@ -163,7 +163,7 @@ def test_guarded_accesses_of_a_kernel_without_products() -> None:
     made = Made(ir=ir, code=LOOP, remarks=[remark("load X", 9, GlobalAccess(16, 16, 16))])
     finding = only(program(made), RULE)
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 1 / 4))
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 / 4))
     assert finding.place.location is not None
     assert (finding.place.location.line, finding.place.op) == (9, "load X")
 

@@ -14,7 +14,9 @@ from collections.abc import Container, Iterator
 from tileprof.analyzer.account import Account, KernelAccount
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Evidence, Finding, duration, listed, percent, plain
+from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.leads import strongest
+from tileprof.analyzer.machine.by_number import is_found_by_number
 from tileprof.analyzer.numbers.reports import (
     UNEXPLAINED_FAR,
     UNEXPLAINED_FAR_OF_MEMORY,
@@ -22,6 +24,7 @@ from tileprof.analyzer.numbers.reports import (
 )
 from tileprof.analyzer.numbers.shared import MOST_OF_A_KIND
 from tileprof.analyzer.shortfalls import Shortfall, in_words
+from tileprof.analyzer.tiles.gathers import takes_by_number
 
 FAR, UNKNOWN = "far-from-floor", "unknown-work"
 """Names under which they are reported."""
@@ -35,6 +38,10 @@ _SAMPLE = (
     " about the inside of kernels then judge this one too."
 )
 _LOOK = "Look at its hottest lines: `tileprof view --sass`, or `tileprof report --html`."
+_BY_NUMBER = (
+    "it loads elements whose places it has loaded before: these may come several times or not at"
+    " all, so the least time counts each byte of its tensors once"
+)
 _COUNT = (
     "Run `tileprof run --metrics memory,tensor SCRIPT`: it counts what they move and compute."
     " The author of a Triton kernel can state both (`launch_metadata`)."
@@ -179,12 +186,23 @@ def _far(kernel: KernelAccount, account: Account) -> Finding:
         *_launches(case),
     ]
     title = f"{plain(case.name)} takes {times:.1f} times the least time of its work"
+    if kernel.limit == "memory" and _takes_by_number(case):
+        title = f"{plain(case.name)} takes {times:.1f} times as long as its tensors read once"
+        evidence.append(Evidence("static", _BY_NUMBER))
     advice, place, lead = _lead(_operation(case)), case.place(), strongest(case)
     if lead is not None:
         place, advice = lead.place, f"{advice}{lead.advice} "
         evidence += lead.evidence
     advice += _SAMPLE if case.sampled is None else _LOOK
     return Finding(FAR, "symptom", title, place, tuple(evidence), advice)
+
+
+def _takes_by_number(case: KernelCase) -> bool:
+    """Whether a kernel loads elements whose places it has loaded before."""
+    code = case.code
+    return takes_by_number(case.tiles) or (
+        code is not None and any(is_found_by_number(code, at) for at in code.named(*LOADS))
+    )
 
 
 def _launches(case: KernelCase) -> Iterator[Evidence]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
@@ -65,16 +66,23 @@ def flops_issued(case: KernelCase, code: KernelCode) -> float:
     return PRODUCT_SAMPLES_COUNTED * cycles * busy_share(code) * part * 2 * WARP
 
 
-def saving_by(case: KernelCase, share: float, at_peak: float) -> Saving:
-    """What is saved where tensor cores do a product that takes this share of the kernel's time.
+def saving_by(
+    case: KernelCase, taken: Weights, at_peak: float, issued: Weights | None = None
+) -> Saving:  # fmt: skip
+    """What is saved where tensor cores do a product at which these samples are, by row.
 
-    at_peak: the time in ns that it takes at their roof, in all launches.  What is left beside it
-    was made for a slow product, and overlaps with a fast one, so likely a part of it stays.
+    at_peak: the time in ns that it takes at their roof, in all launches.  issued: samples, by row,
+    whose turns to issue go, all that are taken where not given.  What is left beside it was made
+    for a slow product, and overlaps with a fast one, so likely a part of it stays; but no less than
+    the turns to issue, and those of the unit for conversions, that it takes (`reach`).
     """
+    share = float(taken.sum()) / case.sampled.whole if case.sampled else 0.0
     memory = case.roofs.copy_floor / case.time
     best, likely, least = (
         min(1.0, max(memory, at_peak / case.time / reached + kept * (1 - share)))
         for reached, kept in zip(PRODUCT_SAMPLES_REACHED, (0.0, PRODUCT_SAMPLES_KEPT, 1.0))
     )
-    high, mid, low = (min(1 - each, LONGEST_SAVING) for each in (best, likely, least))
-    return Saving(low, mid, high)
+    left = reach.left(case, taken if issued is None else issued) or Saving(0, 1, 1)
+    high = min(1 - best, left.high, LONGEST_SAVING)
+    mid = min(1 - likely, left.mid, high)
+    return Saving(min(1 - least, left.low, mid), mid, high)

@@ -22,7 +22,7 @@ with tensor cores that is not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tileprof.analyzer.cases import KernelCase
@@ -42,6 +42,7 @@ from tileprof.analyzer.numbers.shared import (
     MOST_OF_ROOF,
     PRODUCTS_REACHED,
     SCHEDULERS,
+    SPECIAL,
     SPECIAL_CYCLES,
 )
 from tileprof.binary.occupancy import WARP
@@ -108,13 +109,19 @@ def _turns(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Rea
         return  # where nothing tells idle schedulers, nothing tells busy ones
     each = busy_share(code) / code.issued
     yield each * (code.issued - _issued(code, gone)), ISSUE_REACHED
+    unit = each * SPECIAL_CYCLES
+    special = code.named(*SPECIAL)
+    yield unit * (code.n(special, (ISSUED,)) - _issued(code, gone, special)), ISSUE_REACHED
     if case.roofs.tensor_floor:
-        special = code.n(code.named("MUFU"), (ISSUED,))
-        yield case.roofs.tensor_floor / case.time + each * special * SPECIAL_CYCLES, REACH_IN_TURN
+        functions = code.n(code.named("MUFU"), (ISSUED,))
+        yield case.roofs.tensor_floor / case.time + unit * functions, REACH_IN_TURN
 
 
-def _issued(code: KernelCode, gone: Weights | None) -> float:
-    return 0.0 if gone is None else float(gone[code.rows(reasons=(ISSUED,))].sum())
+def _issued(
+    code: KernelCode, gone: Weights | None, where: Collection[int] | None = None
+) -> float:  # fmt: skip
+    """Samples that go, of warps that issue these instructions, or any."""
+    return 0.0 if gone is None else float(gone[code.rows(where, (ISSUED,))].sum())
 
 
 def _fullness(case: KernelCase) -> float:

@@ -8,6 +8,9 @@ SCHEDULERS = PARTITIONS
 """Schedulers of a multiprocessor; each issues at most one instruction a cycle
 (`binary.occupancy`)."""
 
+SPECIAL = ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC")
+"""Opcodes of the unit for special functions, which converts numbers and counts bits as well."""
+
 SPECIAL_CYCLES = WARP * PARTITIONS // 16
 """Cycles for which a warp's instruction keeps a scheduler's unit for special functions: 16 results
 a cycle and multiprocessor (CUDA programming guide, arithmetic throughput, compute capability

@@ -10,13 +10,14 @@ A copy that runs ahead hides behind the loop's other work. No less than behind w
 instructions take goes where the hardware copies.
 
 In a loop of matrix products tensor cores work while tiles come by themselves, as many turns ahead
-as it takes, so all that the copies take goes (`by_hand.lost`), down to the share of the time that
-tensor cores multiply, or that a multiprocessor takes the tiles' bytes in. What L2 was measured to
-give is no bound: multiprocessors that ask for the same tile get more (an H200 gave products 1.15
-times as much as it gave reads of their own). The copies' barriers also keep warp groups in step, in
-each turn, so that they wait for products together: between none and all of what the loop's other
-work covers of that goes (`in_step`), likely half. A loop of products that was compiled
-elsewhere, or one with a single stage, has no pipeline at all: `pipeline-too-shallow` says that.
+as it takes, so at most all that the copies take goes (`by_hand.lost`), likely
+`PIPELINE_DEPTH_BY_HAND` of it, down to the share of the time that tensor cores multiply, or that a
+multiprocessor takes the tiles' bytes in. What L2 was measured to give is no bound: multiprocessors
+that ask for the same tile get more (an H200 gave products 1.15 times as much as it gave reads of
+their own). The copies' barriers also keep warp groups in step, in each turn, so that they wait for
+products together: between none and all of what the loop's other work covers of that goes
+(`in_step`), likely half. A loop of products that was compiled elsewhere, or one with a single
+stage, has no pipeline at all: `pipeline-too-shallow` says that.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
 from tileprof.analyzer.kernel.in_step import covered, in_step
 from tileprof.analyzer.kernel.pace import pace_of
@@ -37,6 +39,7 @@ from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of, loops_with
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.numbers.waiting import PIPELINE_DEPTH_BY_HAND
 from tileprof.analyzer.rules.tile_program.relays import by_way_of
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.remarks import Reason, Remark
@@ -232,7 +235,8 @@ def _draft(
 
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
-    """All of it, down to what tensor cores, or the tiles' way, take; half of it at least."""
+    """All of it, down to what tensor cores, or the tiles' way, take; half of it at least. Likely it
+    is `PIPELINE_DEPTH_BY_HAND` of it, but for copies of rows one after the other."""
     stage = next((ring.stage_bytes for ring in rings_of(case.tiles)), 0)
     pace = pace_of(case, code, waits.loop, stage)
     kept, inside = max(pace.tensor, pace.alone), code.n(waits.loop) / code.whole
@@ -242,6 +246,11 @@ def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
     gone = float(rows.sum())
     mid = min(gone / code.whole, high)
     low = min(float(waits.rows.sum()) / code.whole, mid) / 2
+    if all(loop_around(code, index) == waits.loop for index in waits.loads):
+        # All that waits for these tiles is counted, so nothing is drawn from waits elsewhere.
+        left = reach.left(case, rows) or Saving(0, 1, 1)
+        mid = min(PIPELINE_DEPTH_BY_HAND * mid, left.mid)
+        return Saving(min(low, mid), mid, max(mid, min(high, left.high)), samples=int(gone))
     return Saving(low, mid, high, rows * (mid * code.whole / (gone or 1)), int(gone))
 
 

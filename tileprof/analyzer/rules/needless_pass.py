@@ -319,6 +319,10 @@ def _saved(
         return max(0.0, low + 2 * beside), mid, time
     kernel, moved = (float(column[each.kernels].sum()) for column in (tree.time, tree.bytes))
     part = fewer / moved if moved else 0.0
+    # Where memory does not move all of the time, fewer bytes shorten the time by a part of theirs.
+    moving = min(1.0, moved / rate * 1e9 / kernel) if kernel and rate else 1.0
+    mid -= (1 - moving) * NEEDLESS_PASS_NARROWER[1] * beside
+    low = min(low, mid)
     # The kernel gains no more than its bytes become fewer, and what the L2 then keeps for it.
     most = time + (NEEDLESS_PASS_KEPT + part) * kernel
     return low, mid, max(mid, min(high, most))

@@ -203,7 +203,7 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     done = flops_issued(case, code) if chosen == "fma" else 0.0
     if done:
         at_peak = done * case.launches / _peak(case, wanted, product.dtype) * 1e9
-        saving = saving_by(case, code.share(taken_by(code, where, told=True)), at_peak)
+        saving = saving_by(case, taken_by(code, where, told=True), at_peak)
         return cause.costs(saving, seen, confidence=product.confidence)
     saving = eliminated(taken, code.whole, 1 - 1 / times)
     return cause.costs(saving, seen, most=times, confidence=product.confidence)
@@ -284,7 +284,8 @@ def _widened(case: KernelCase) -> Draft | None:
     if share < COLD:
         return cause.ignored(", off the critical path", "Leave it: it takes no time.", seen)
     at_peak = flops / _peak(case, "wgmma", held) * 1e9
-    saving = saving_by(case, share, at_peak)
+    taken, issued = (code.taken(code.rows(each)) for each in (loop, products))
+    saving = saving_by(case, taken, at_peak, issued)
     return cause.costs(saving, seen) if saving.mid >= COLD else None
 
 

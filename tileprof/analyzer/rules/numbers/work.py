@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tileprof.analyzer.numbers.shared import SPECIAL, SPECIAL_CYCLES
+
 # -- code_size
 
 CODE_SIZE_AFTER_A_JUMP = 2
@@ -51,7 +53,7 @@ CODE_SIZE_CYCLES = {
     "IMAD": ("fma", 2),
     **dict.fromkeys(("FFMA", "FADD", "FMUL"), ("floats", 1)),
     **dict.fromkeys(("DFMA", "DADD", "DMUL", "DSETP"), ("doubles", 2)),
-    **dict.fromkeys(("MUFU", "F2I", "I2F", "F2F", "FRND", "POPC"), ("special", 8)),
+    **dict.fromkeys(SPECIAL, ("special", SPECIAL_CYCLES)),
 }
 """By opcode, its pipe, and for how many cycles a warp's instruction keeps that of a scheduler."""
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, sampled
-from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
 from tileprof.analyzer.numbers.shared import COLD
@@ -61,14 +61,14 @@ def _draft(case: KernelCase, product: Contraction) -> Draft:
     seen = sampled(code, taken, f"are at the product, {done / 1e9:,.3g} GFLOP per launch")
     if code.share(taken) < COLD:
         return cause.ignored(", off the critical path", "Leave it: it takes no time.", seen)
-    saving = _saving(case, product, code.share(taken), done)
+    saving = _saving(case, product, taken, done)
     return cause.costs(saving, seen, confidence="medium" if exact else "low")
 
 
-def _saving(case: KernelCase, product: Contraction, share: float, done: float) -> Saving:
+def _saving(case: KernelCase, product: Contraction, gone: Weights, done: float) -> Saving:
     name = f"tensor_{product.dtype}"
     held = case.roofs.peaks.get(name)
     peak = (
         held.value if held else TENSOR_CORES_SHEET.get(name, TENSOR_CORES_SHEET["tensor_bfloat16"])
     )
-    return saving_by(case, share, done * case.launches / peak * 1e9)
+    return saving_by(case, gone, done * case.launches / peak * 1e9)

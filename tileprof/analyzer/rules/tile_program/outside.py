@@ -6,7 +6,11 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
-from tileprof.analyzer.rules.numbers.blocks import WASTED_LANES_MORE, WASTED_LANES_SURE
+from tileprof.analyzer.rules.numbers.blocks import (
+    WASTED_LANES_GUARDED,
+    WASTED_LANES_MORE,
+    WASTED_LANES_SURE,
+)
 
 
 def saved_outside(case: KernelCase, outside: float, share: float, multiplies: bool) -> Saving:
@@ -22,6 +26,7 @@ def saved_outside(case: KernelCase, outside: float, share: float, multiplies: bo
     if case.sampled is not None and not multiplies:  # lanes outside issue what those inside do
         gone = outside * case.sampled.taken(case.sampled.rows())
     work = turns or reach.left(case, gone) or Saving(0, 1, 1)
-    mid = min(lost, left, work.mid)
+    # What is outside waits for no memory, so it takes less time than what is inside.
+    mid = min(lost * (1 if multiplies else WASTED_LANES_GUARDED), left, work.mid)
     high = min(lost + WASTED_LANES_MORE * (1 - lost), left, work.high)
     return Saving(WASTED_LANES_SURE * mid, mid, max(mid, high))

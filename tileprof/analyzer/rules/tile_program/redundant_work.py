@@ -29,6 +29,7 @@ from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tenso
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
+from tileprof.analyzer.rules.triton.needless_orders import needless_order
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.kernel_ir import COPIES
 
@@ -54,6 +55,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield from (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
     yield from there_and_back(case)
     yield from same_programs(case)
+    yield from needless_order(case)
 
 
 def find_copies(case: KernelCase) -> Iterator[Draft]:
