@@ -61,8 +61,7 @@ class CallableOperator(Generic[P, R]):
         """Its full name, `namespace::name`."""
         self.function = function
         """The function itself."""
-        # The method by itself: a call of the object would look for it.
-        self._function: Callable[..., Any] = getattr(function, "__call__")  # noqa: B004, B009
+        self._function: Callable[..., Any] = function
         self.location = location_of(function)
         schema = schema_of(function, rules.mutates)
         origin = function.__module__, getattr(function, "__qualname__", function.__name__)

@@ -147,6 +147,16 @@ static bool needs_captured(const Environment &env, const Plan &plan, void *strea
   return plan.notes && (env.capturing(stream, &capturing) || capturing);
 }
 
+// Read the address of a new tensor, which has its storage for itself.
+static bool read_output(const Environment &env, PyObject *object, Tensor *out) {
+  const ObjectLayout &layout = env.layout;
+  if (!layout.direct || type_of(env, object) != env.tensor) return read_tensor(env, object, out);
+  const void *storage = at_offset<void *>(impl_of(env, object), layout.storage_at);
+  out->data = at_offset<void *>(storage, layout.data_at);
+  out->byte_offset = 0;
+  return true;
+}
+
 static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   void *context = nullptr, *stream = nullptr;
   if (env.current(&context) || context != plan.context) return missed(env);
@@ -162,7 +172,7 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
     PyObject *made = PyObject_CallObject(allocate, nullptr);
     if (!made) return nullptr;
     outputs.held[outputs.count++] = made;
-    if (!read_tensor(env, made, &given.tensors[slot++])) return missed(env);
+    if (!read_output(env, made, &given.tensors[slot++])) return missed(env);
   }
   // All are made ready before one starts: the call can go the whole way until then.
   alignas(kAlignment) uint8_t bytes[kMostOfPlan];

@@ -49,6 +49,18 @@ struct Recipe {
   int32_t output_count, returned_count, overlap_count, launch_count, device_type, device,
       notes;  // whether some launch has a lent report
 };
+// Where things lie in objects of Python and PyTorch, in bytes (runtime/cuda/object_layout.py).
+struct ObjectLayout {
+  int64_t type_at, items_at;  // the type of an object, the items of a tuple
+  int64_t impl_at;            // a tensor's pointer to its C++ object, a `TensorImpl`
+  int64_t keys_at;            // there, the set of dispatch keys
+  uint64_t negative;          // the key of a view whose elements have other signs than its memory
+  // The rest is valid where `direct` is 1. In the `TensorImpl`: rank, extents and strides; the first
+  // element in the storage; type and device, whose bits are `kind_bits`; the `StorageImpl`. In that:
+  // its address; a byte that is not 0 where reading the address has to do more.
+  int64_t direct, sizes_at, strides_at, first_at, kind_at, storage_at, data_at, guarded_at;
+  uint64_t kind_bits;
+};
 struct Environment {
   const ExchangeApi *api;
   int (*launch)(const LaunchConfig *, void *, void **, void **);
@@ -59,11 +71,14 @@ struct Environment {
   int (*stream_number)(void *stream, uint64_t *);
   PyObject *missed, *none;  // NotImplemented and None
   PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
-  // PyTorch's functions, the first of the C++ object to which a tensor has a pointer at `object_at`.
+  PyObject *whole;            // the Python function of a call that no plan fits
+  PyObject *names, *defaults;  // of the parameters, for arguments by name
+  PyObject *hooks, *listener;  // a dictionary, and the name in it of who listens to launches
+  PyObject *chosen;            // a context variable with the device that a caller chose
+  const volatile int32_t *ever_chosen;  // whether any caller did
+  int (*value_of)(PyObject *variable, PyObject *instead, PyObject **value);  // PyContextVar_Get
+  // PyTorch's functions, the first of a tensor's C++ object.
   bool (*requires_grad)(const void *);
   bool (*grad_enabled)();
-  int64_t object_at;
-  // Where that object has the set of its dispatch keys, and the one of a view of other signs.
-  int64_t keys_at;
-  uint64_t negative;
+  ObjectLayout layout;
 };
