@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "gate.h"
 #include "launching.h"
 
 static const char *const kName = "tileprof.launcher";
@@ -20,9 +21,10 @@ class Settings {
  public:
   bool ask_for_more() {
     if (!environ) return false;
-    size_t count = 0;
-    while (count < seen_.size() && environ[count] == seen_[count] && environ[count]) ++count;
-    if (count == seen_.size() || environ[count] || seen_[count]) read();
+    const char *const *seen = seen_.data();
+    char **now = environ;
+    while (seen && *now && *now == *seen) ++now, ++seen;
+    if (!seen || *now != *seen) read();
     return more_;
   }
 
@@ -54,7 +56,7 @@ static Launcher *launcher_of(PyObject *capsule) {
 // Whether somebody wants to see every call, or has chosen another device for it.
 static bool is_watched(const Environment &env) {
   static Settings settings;
-  if (PyDict_GetItem(env.hooks, env.listener) != env.none || settings.ask_for_more()) return true;
+  if (PyDict_GetItemWithError(env.hooks, env.listener) != env.none || settings.ask_for_more()) return true;
   if (!*env.ever_chosen) return false;
   PyObject *chosen = nullptr;
   if (env.value_of(env.chosen, env.none, &chosen)) PyErr_Clear();
@@ -170,6 +172,15 @@ TP_EXPORT PyObject *tp_launcher(const Environment *env) {
 TP_EXPORT PyObject *tp_launcher_function(PyObject *capsule) {
   static PyMethodDef method = {"launch", call, kOneArgument, "Launch on these arguments."};
   return PyCFunction_NewEx(&method, capsule, nullptr);
+}
+
+// The Python function of an operator's gate.
+TP_EXPORT PyObject *tp_launcher_gate(const GateRecipe *recipe) {
+  static PyMethodDef method = {"pass", pass, kOneArgument, "Ask who hears of a call."};
+  PyObject *capsule = PyCapsule_New(new Gate(*recipe), kGateName, forget_gate);
+  PyObject *made = PyCFunction_NewEx(&method, capsule, nullptr);
+  Py_DecRef(capsule);
+  return made;
 }
 
 // A type like `base` whose instances, each with the capsule of a launcher at an offset, call that

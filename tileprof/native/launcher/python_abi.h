@@ -38,6 +38,7 @@ int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 Py_ssize_t PyTuple_Size(PyObject *);
 PyObject *PyDict_GetItem(PyObject *, PyObject *);
+PyObject *PyDict_GetItemWithError(PyObject *, PyObject *);
 Py_ssize_t PyDict_Size(PyObject *);
 long long PyLong_AsLongLong(PyObject *);
 PyObject *PyLong_FromLong(long);

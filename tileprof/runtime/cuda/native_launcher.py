@@ -229,7 +229,8 @@ def launcher_library() -> Any:
         return None
     library.tp_launcher.restype = library.tp_launcher_function.restype = py_object
     library.tp_launcher_function.argtypes = (py_object,)
-    library.tp_launcher_type.restype = py_object
+    library.tp_launcher_type.restype = library.tp_launcher_gate.restype = py_object
+    library.tp_launcher_gate.argtypes = (c_void_p,)
     library.tp_launcher_type.argtypes = (py_object, ctypes.c_char_p, c_int64)
     library.tp_launcher_add.argtypes = (py_object, c_void_p)
     return library
