@@ -107,11 +107,12 @@ class CallableOperator(Generic[P, R]):
         if _is_compiling():
             return self._dispatched(args, kwargs)
         given: Any = args
-        differentiable = None if kwargs else self._gate(args)
-        if differentiable is None:
-            given, differentiable = self._look_at(args, kwargs)
-            if differentiable is None:
-                return self._listened(given)
+        if kwargs or len(given) != self._count:
+            tail = None if kwargs else self._tails.get(len(given))
+            given = self._bound(args, kwargs) if tail is None else args + tail
+        differentiable = self._gate(given)
+        if differentiable is None and (differentiable := self._look_at(given)) is None:
+            return self._listened(given)
         if differentiable:
             applied: R = self._apply(*given)
             return applied
@@ -122,17 +123,10 @@ class CallableOperator(Generic[P, R]):
         found: R = self._visible(made) if self._kept else made
         return found
 
-    def _look_at(self, args: Any, kwargs: Any) -> tuple[Any, bool | None]:
-        """Return one argument for each parameter, and whether gradients are recorded; None for that
-        where others than autograd hear of the call."""
-        given = args
-        if kwargs or len(given) != self._count:
-            tail = None if kwargs else self._tails.get(len(given))
-            given = self._bound(args, kwargs) if tail is None else args + tail
+    def _look_at(self, given: tuple[Any, ...]) -> bool | None:
+        """Return whether gradients are recorded; None where others than autograd hear of a call."""
         if self._gate is _no_gate and not self._unchecked:
             self._gate = gate(self._tensors, self._count) or _no_gate
-        elif (known := self._gate(given)) is not None:
-            return given, known
         differentiable, recording = False, _recording()
         for at in self._tensors:
             value = given[at]
@@ -141,7 +135,7 @@ class CallableOperator(Generic[P, R]):
                 if recording and value.requires_grad:
                     differentiable = True
             elif value is not None:
-                return given, None
+                return None
         if (
             _modes()
             or _transforms()
@@ -149,8 +143,8 @@ class CallableOperator(Generic[P, R]):
             or _profiling()
             or hooks.listener is not None
         ):
-            return given, None
-        return given, differentiable
+            return None
+        return differentiable
 
     def _listened(self, given: tuple[Any, ...]) -> R:
         """Make a call of which somebody hears."""

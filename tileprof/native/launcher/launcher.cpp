@@ -232,7 +232,15 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   for (Py_ssize_t at = 0; at < PyTuple_Size(from->names); at++)
     plan->depends.push_back(
         {Held(PyTuple_GetItem(from->names, at)), Held(PyTuple_GetItem(from->values, at))});
-  for (int at = 0; at < from->output_count; at++) plan->allocators.emplace_back(from->allocators[at]);
+  for (int at = 0; at < from->output_count; at++) {
+    const OutputRecipe &each = from->outputs[at];
+    plan->outputs.push_back({Held(each.allocate),
+                             {each.shape, each.shape + each.rank},
+                             {each.strides, each.strides + each.rank},
+                             each.dtype,
+                             each.device_type,
+                             each.device});
+  }
   plan->returned.assign(from->returned, from->returned + from->returned_count);
   plan->overlaps.assign(from->overlaps, from->overlaps + from->overlap_count);
   plan->overlapping = overlapping(plan->overlaps, slots);

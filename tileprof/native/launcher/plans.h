@@ -41,12 +41,17 @@ struct Launch {
 struct Dependency {
   Held name, value;
 };
+struct Output {
+  Held allocate;
+  std::vector<int64_t> shape, strides;
+  int32_t dtype, device_type, device;
+};
 struct Plan {
   std::vector<Expected> arguments;
   Held failed, counter, noted, lent, scope;
   const volatile int32_t *word;
   std::vector<Dependency> depends;
-  std::vector<Held> allocators;
+  std::vector<Output> outputs;
   std::vector<int32_t> returned;
   std::vector<Overlap> overlaps;
   bool overlapping;

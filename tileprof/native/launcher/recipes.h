@@ -32,6 +32,11 @@ struct LaunchRecipe {
   const Map *maps;
   int32_t size, count, field_count, map_count;
 };
+struct OutputRecipe {
+  PyObject *allocate;  // makes one
+  const int64_t *shape, *strides;
+  int32_t rank, dtype, device_type, device;  // as PyTorch numbers them; dtype -1 where not known
+};
 struct Recipe {
   PyObject *arguments;  // of the call that succeeded
   PyObject *failed;     // raises what a code of the driver stands for
@@ -41,7 +46,7 @@ struct Recipe {
   PyObject *lent;                    // keeps the reports whose addresses stand in the launches
   const volatile int32_t *word;      // of the device: not 0 where something was noted
   PyObject *scope, *names, *values;  // globals that the kernel was compiled with
-  PyObject *const *allocators;       // make the outputs, which take the slots after the arguments
+  const OutputRecipe *outputs;       // take the slots after the arguments
   const int32_t *returned;
   const Overlap *overlaps;
   const LaunchRecipe *launches;
@@ -80,5 +85,11 @@ struct Environment {
   // PyTorch's functions, the first of a tensor's C++ object.
   bool (*requires_grad)(const void *);
   bool (*grad_enabled)();
+  // New tensors by PyTorch's functions in C, null where it has them not; a handle points to a
+  // pointer to a C++ object.
+  int (*empty_strided)(int64_t rank, const int64_t *shape, const int64_t *strides, int32_t dtype,
+                       int32_t device_type, int32_t device, void **handle);
+  int (*forget)(void *handle);
+  PyObject *(*wrap)(void *handle);
   ObjectLayout layout;
 };

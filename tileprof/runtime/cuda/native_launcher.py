@@ -29,7 +29,7 @@ from tileprof.runtime import hooks, selection
 
 from .driver import LaunchConfig
 from .launch import Call, Frame, Function
-from .object_layout import Layout, address_of, find_objects, offset_of
+from .object_layout import Layout, address_of, find_new_tensors, find_objects, offset_of
 from .tensor_maps import DATA_TYPES, SWIZZLES, value_of
 
 if TYPE_CHECKING:
@@ -64,12 +64,19 @@ class _Launch(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Output(ctypes.Structure):
+    _fields_ = (
+        ("allocate", py_object), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+        ("rank", c_int32), ("dtype", c_int32), ("device_type", c_int32), ("device", c_int32),
+    )  # fmt: skip
+
+
 class _Recipe(ctypes.Structure):
     _fields_ = (
         ("arguments", py_object), ("failed", py_object), ("kinds", POINTER(c_int32)),
         ("counter", py_object), ("noted", py_object), ("lent", py_object), ("word", c_void_p),
         ("scope", py_object), ("names", py_object), ("values", py_object),
-        ("allocators", POINTER(py_object)), ("returned", POINTER(c_int32)),
+        ("outputs", POINTER(_Output)), ("returned", POINTER(c_int32)),
         ("overlaps", POINTER(_Overlap)), ("launches", POINTER(_Launch)), ("context", c_void_p),
         ("output_count", c_int32), ("returned_count", c_int32), ("overlap_count", c_int32),
         ("launch_count", c_int32), ("device_type", c_int32), ("device", c_int32),
@@ -93,6 +100,9 @@ class _Environment(ctypes.Structure):
         ("value_of", c_void_p),
         ("requires_grad", c_void_p),
         ("grad_enabled", c_void_p),
+        ("empty_strided", c_void_p),
+        ("forget", c_void_p),
+        ("wrap", c_void_p),
         ("layout", Layout),
     )  # fmt: skip
 
@@ -162,6 +172,7 @@ class Launcher:
             address_of(ctypes.pythonapi.PyContextVar_Get),
             objects.requires_grad,
             objects.grad_enabled,
+            *(new_tensors.addresses if (new_tensors := find_new_tensors()) else (0, 0, 0)),
             objects.layout,
         )
         self._capsule = library.tp_launcher(ctypes.byref(self._environment))
@@ -313,8 +324,8 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
     ]
     notes = executable.device.notes
     lent = tuple(call.lent for call in calls if call.lent is not None)
-    allocators = [_allocator(known.values[at]) for at in outputs]
-    kept: list[Any] = [launches, kinds, allocators]
+    made = [_output(known.values[at]) for at in outputs]
+    kept: list[Any] = [launches, kinds]
     recipe = _Recipe(
         known.arguments,
         executable.refuse,
@@ -326,7 +337,7 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
         known.scope,
         known.depends,
         tuple(known.scope.get(n) for n in known.depends),
-        _array(py_object, allocators),
+        _array(_Output, made),
         _array(c_int32, [slots[at] for at in known.returned]),
         _array(_Overlap, overlaps),
         _array(_Launch, [made for made, _ in launches]),
@@ -355,12 +366,20 @@ def _free_scalars(executable: CudaExecutable, known: Known) -> dict[int, int]:
     return found
 
 
-def _allocator(value: Any) -> Callable[[], Any]:
+def _output(value: Any) -> _Output:
+    """Return what makes tensors like this one."""
     import torch
 
-    # A third faster than `torch.empty`, which looks for sizes given one by one.
     shape, strides = tuple(value.shape), tuple(value.stride())
-    return partial(torch.empty_strided, shape, strides, dtype=value.dtype, device=value.device)
+    new_tensors = find_new_tensors()
+    return _Output(
+        # A third faster than `torch.empty`, which looks for sizes given one by one.
+        partial(torch.empty_strided, shape, strides, dtype=value.dtype, device=value.device),
+        _array(c_int64, shape),
+        _array(c_int64, strides),
+        len(shape),
+        *(new_tensors.numbers_of(value) if new_tensors else (-1, 0, 0)),
+    )
 
 
 def _launch(
