@@ -184,6 +184,7 @@ class Launcher:
         if owner is not None and not hasattr(owner, "_capsule"):
             owner._capsule = self._capsule
             at = offset_of(self._capsule, owner)
+            assert at is not None, "it is in the slot alone"
             owner.__class__ = _answering(type(owner), at, self._library)
 
     def learn(self, executable: CudaExecutable, known: Known) -> bool:
