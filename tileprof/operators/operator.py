@@ -196,12 +196,13 @@ class Operator(CallableOperator[P, R]):
                 made = self._straight(*args)
             except KernelError:
                 made = self._empty_or_raise(args)
+            # All that `save_for_backward` does, without a call of Python.
             if not of_results:
-                ctx.save_for_backward(*take(args))
+                ctx.to_save = take(args)
             elif one:
-                ctx.save_for_backward(*take((*args, made)))
+                ctx.to_save = take((*args, made))
             else:
-                ctx.save_for_backward(*take((*args, *made)))
+                ctx.to_save = take((*args, *made))
             if has_values:
                 ctx.kept_values = values(args)
             if one:
