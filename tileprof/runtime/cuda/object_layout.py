@@ -1,9 +1,9 @@
-"""Where things lie in the objects of Python and PyTorch that the native launcher reads.
+"""Offsets in the objects of Python and PyTorch that the native launcher reads.
 
 In: this process's Python and PyTorch.  Out: a `Layout`, offsets that were found by trying them on
 tensors whose extents, strides, types, devices and storages are known.  PyTorch's own functions and
-DLPack take 550 instructions for what a few loads tell.  Where a trial fails, `direct` is 0, and the
-launcher asks DLPack.
+DLPack take 550 instructions a tensor for what a few loads tell.  Where a trial fails, `direct` is 0,
+and the launcher asks DLPack.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Layout(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What the launcher knows of the objects of this process."""
+    """Offsets in the objects of this process, and functions that ask them."""
 
     requires_grad: int
     """The address of `bool c10::TensorImpl::requires_grad() const`, which takes 5 ns where the
