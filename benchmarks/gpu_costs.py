@@ -99,7 +99,9 @@ def _variants() -> dict[str, dict[str, float]]:
     def address_of(name: str) -> int:
         return ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0
 
-    found = variants(device, parts(device, image(device), address_of), QUEUED)
+    found: dict[str, dict[str, float]] = variants(
+        device, parts(device, image(device), address_of), QUEUED
+    )
     for name, times in found.items():
         print(f"  {name:<40} " + "  ".join(f"{v:6.3f}" for v in times.values()), flush=True)
     return found

@@ -260,7 +260,7 @@ def test_any_tensor_is_launched_on_as_without_a_launcher(
     for _ in range(3):
         warm_one(*tensors)
     tensors[number] = TENSORS[kind]()
-    found = []
+    found: list[Any] = []
     for add in (plain, warm_one, warm_one, warm_one):
         count = len(gpu.launches)
         try:

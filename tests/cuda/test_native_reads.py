@@ -39,7 +39,10 @@ def test_fields_are_what_pytorch_says(data: st.DataObject) -> None:
     view = torch.empty(300, dtype=kind).as_strided(shape, strides, first)
 
     impl = view._cdata
-    read = lambda at: c_int64.from_address(impl + at).value  # noqa: E731
+
+    def read(at: int) -> int:
+        return c_int64.from_address(impl + at).value
+
     rank = read(held.sizes_at)
     assert rank == view.dim()
     assert [read(held.sizes_at + 8 * (1 + d)) for d in range(rank)] == shape
@@ -74,7 +77,8 @@ def dispatching() -> AbstractContextManager[object]:
     """A mode that sees operators."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    return TorchDispatchMode()
+    mode: AbstractContextManager[object] = TorchDispatchMode()  # type: ignore[no-untyped-call]
+    return mode
 
 
 def functions() -> AbstractContextManager[object]:
@@ -86,7 +90,8 @@ def functions() -> AbstractContextManager[object]:
 
 def profiling() -> AbstractContextManager[object]:
     """PyTorch's own profiler."""
-    return torch.autograd.profiler.profile()
+    profiler: AbstractContextManager[object] = torch.autograd.profiler.profile()
+    return profiler
 
 
 @pytest.fixture
@@ -122,7 +127,8 @@ def test_modes_and_profilers_hear(
 
 def test_transforms_hear(asked: Callable[[tuple[Any, ...]], bool | None]) -> None:
     """Inside of `vmap` and `grad`, also for tensors from outside."""
-    outside, found = torch.zeros(3), []
+    outside = torch.zeros(3)
+    found: list[bool | None] = []
 
     def inside(x: Any) -> Any:
         found.extend(asked((each, 1, None)) for each in (x, outside))

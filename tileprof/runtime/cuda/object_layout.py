@@ -2,8 +2,8 @@
 
 In: this process's Python and PyTorch.  Out: a `Layout`, offsets that were found by trying them on
 tensors whose extents, strides, types, devices and storages are known.  PyTorch's own functions and
-DLPack take 550 instructions a tensor for what a few loads tell.  Where a trial fails, `direct` is 0,
-and the launcher asks DLPack.
+DLPack take 550 instructions a tensor for what a few loads tell.  Where a trial fails, `direct` is
+0, and the launcher asks DLPack.
 """
 
 from __future__ import annotations
