@@ -284,8 +284,9 @@ def test_memory_that_is_shared_until_it_is_written(gpu: FakeDriver, slow: list[A
     assert address == lazy.data_ptr() != c.data_ptr()
 
 
-def test_an_object_stays_what_it_is(gpu: FakeDriver) -> None:
-    """That calls are answered natively changes neither its type's name nor what it can do."""
+def test_an_object_stays_what_it_is(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That calls are answered natively changes neither its type's name nor what it can do, nor that
+    its class has the function of all other calls."""
     add = fresh("add")
     a, b, c = vector(), vector(), vector()
     before = type(add)
@@ -297,6 +298,8 @@ def test_an_object_stays_what_it_is(gpu: FakeDriver) -> None:
     assert type(add) is not before
     assert "1 kernel" in repr(add)
     assert add.compile(N=64) is not None
+    monkeypatch.setattr(before, "__call__", lambda *given: given)
+    assert add(a) == (add, a)
     held = weakref.ref(add)
     del add
     gc.collect()

@@ -114,15 +114,20 @@ static PyObject *in_order(const Environment &env, PyObject *arguments, PyObject 
 static PyObject *call_whole(const Environment &env, PyObject *self, PyObject *arguments,
                             PyObject *named) {
   const Py_ssize_t count = PyTuple_Size(arguments);
-  PyObject *all = PyTuple_New(count + 1);
-  if (!all) return nullptr;
+  PyObject *whole = PyObject_GetAttrString(env.kind, "__call__");
+  PyObject *all = whole ? PyTuple_New(count + 1) : nullptr;
+  if (!all) {
+    if (whole) Py_DecRef(whole);
+    return nullptr;
+  }
   for (Py_ssize_t at = 0; at <= count; at++) {
     PyObject *each = at ? PyTuple_GetItem(arguments, at - 1) : self;
     Py_IncRef(each);
     PyTuple_SetItem(all, at, each);
   }
-  PyObject *made = PyObject_Call(env.whole, all, named);
+  PyObject *made = PyObject_Call(whole, all, named);
   Py_DecRef(all);
+  Py_DecRef(whole);
   return made;
 }
 
@@ -163,7 +168,7 @@ TP_EXPORT PyObject *tp_launcher(const Environment *env) {
   Launcher *made = new Launcher{*env, {}, {}};
   for (PyObject *held :
        {env->missed, env->none, env->tensor, env->parameter, env->integer, env->real, env->text,
-        env->boolean, env->whole, env->names, env->defaults, env->hooks, env->listener, env->chosen})
+        env->boolean, env->kind, env->names, env->defaults, env->hooks, env->listener, env->chosen})
     made->objects.emplace_back(held);
   return PyCapsule_New(made, kName, forget);
 }

@@ -30,6 +30,7 @@ struct PyType_Spec {
 extern "C" {
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
+PyObject *PyObject_GetAttrString(PyObject *, const char *);
 PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 int PyObject_RichCompareBool(PyObject *, PyObject *, int);
 PyObject *PyObject_CallObject(PyObject *, PyObject *);

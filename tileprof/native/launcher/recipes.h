@@ -76,7 +76,7 @@ struct Environment {
   int (*stream_number)(void *stream, uint64_t *);
   PyObject *missed, *none;  // NotImplemented and None
   PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
-  PyObject *whole;            // the Python function of a call that no plan fits
+  PyObject *kind;             // the class with the function of a call that no plan fits
   PyObject *names, *defaults;  // of the parameters, for arguments by name
   PyObject *hooks, *listener;  // a dictionary, and the name in it of who listens to launches
   PyObject *chosen;            // a context variable with the device that a caller chose

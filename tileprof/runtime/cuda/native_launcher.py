@@ -93,7 +93,7 @@ class _Environment(ctypes.Structure):
         ("capturing", c_void_p),
         ("stream_number", c_void_p),
         *((name, py_object) for name in (
-            "missed", "none", "tensor", "parameter", "integer", "real", "text", "boolean", "whole",
+            "missed", "none", "tensor", "parameter", "integer", "real", "text", "boolean", "kind",
             "names", "defaults", "hooks", "listener", "chosen",
         )),
         ("ever_chosen", c_void_p),
@@ -162,7 +162,7 @@ class Launcher:
             float,
             str,
             bool,
-            type(owner).__call__,
+            type(owner),
             tuple(name for name, _ in parameters),
             tuple(default for _, default in parameters),
             vars(hooks),
