@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gpu_kernels as kernels
 import torch
-from launch_floor import driver_us
+from launch_floor import driver_us, image, parts, variants
 
 from tileprof.cli.kernel.compile_cuda import empty_cache
+from tileprof.runtime.cuda.device import find_device
 
 LAUNCHES = 10_000
 QUEUED = 500
@@ -78,15 +80,31 @@ def launch_costs() -> Iterator[Cost]:
     """CPU time of a warm call, in µs, with tensors of PyTorch."""
     x, y, z = (torch.ones(1024, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     bound = kernels.add_into.compile(N=x.numel()).bound(x, y, z, device="cuda:0")
-    yield launch_cost(
+    three = launch_cost(
         "launch, three tensors",
         lambda: kernels.add_into(x, y, z),
         lambda: torch.add(x, y, out=z),
         lambda: driver_us(bound, QUEUED),
     )
+    yield replace(three, asked=3.5, details={**three.details, "driver_variants": _variants()})
     yield launch_cost(
         "launch, two tensors and a new one", lambda: kernels.add(x, y), lambda: torch.add(x, y)
     )
+
+
+def _variants() -> dict[str, dict[str, float]]:
+    """What the driver takes for launches of empty kernels; see `launch_floor.parts`."""
+    device, driver = find_device(0), ctypes.CDLL("libcuda.so.1")
+
+    def address_of(name: str) -> int:
+        return ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0
+
+    found: dict[str, dict[str, float]] = variants(
+        device, parts(device, image(device), address_of), QUEUED
+    )
+    for name, times in found.items():
+        print(f"  {name:<40} " + "  ".join(f"{v:6.3f}" for v in times.values()), flush=True)
+    return found
 
 
 def launch_cost(

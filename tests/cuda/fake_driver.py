@@ -336,7 +336,7 @@ class FakeDriver:
         self._out(out, ctypes.c_float, 0.0125)
 
     def cuStreamCreate(self, out: int, flags: int) -> None:
-        assert flags == 1
+        assert flags in (0, 1)
         self._new(out)
         self._owners[self._next] = self.context
 

@@ -19,7 +19,6 @@ from tileprof.once import Guard, Kept
 from tileprof.remarks import Remark
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
-from tileprof.runtime.selection import chosen
 
 from . import abstract
 from .calls import BoundCall, Plan, Variant, place, spec_of
@@ -30,7 +29,7 @@ from .specialize import trace_prim_func
 from .static import as_number, is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
-from .warm import WarmCalls, in_order
+from .warm import WarmCallable, WarmCalls
 
 MAX_PLANS = 4096
 """Calls with different shapes that are remembered."""
@@ -42,7 +41,7 @@ _ACCEPTED = frozenset(
 `pass_configs`."""
 
 
-class Kernel:
+class Kernel(WarmCallable):
     """A compiled kernel: call it with arrays and scalars, in the order of its signature."""
 
     def __init__(
@@ -66,12 +65,12 @@ class Kernel:
         self._variants: Kept[frozenset[str], Variant] = Kept()
         self._tracing = Guard()
         self._plans: Kept[Any, Plan] = Kept()
-        self._warm = WarmCalls({})
         # Mistakes are told now; but a kernel that runs as plain Python is not traced before.
         if names is None or not (debug or debugging()):
             names = self.variant.traced.params
         self._names = names
-        self._parameters = tuple((name, inspect.Parameter.empty) for name in names)
+        parameters = tuple((name, inspect.Parameter.empty) for name in names)
+        self._warm = WarmCalls(self, parameters, {})
 
     def __repr__(self) -> str:
         return kernel_text(self, list(self._variants.values()))
@@ -143,11 +142,6 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; gives the outputs, one or a tuple of them, or None."""
-        warm = self._warm.call
-        if warm is not None and hooks.listener is None and chosen.get() is None:
-            made = warm(in_order(self._parameters, args, kwargs) if kwargs else args)
-            if made is not NotImplemented:
-                return made
         try:
             if kwargs or len(args) != len(self._names):
                 args = self._bind(args, kwargs)

@@ -21,7 +21,6 @@ from tileprof.errors import ArgumentError, UsageError
 from tileprof.once import Kept
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
-from tileprof.runtime.selection import chosen
 
 from . import abstract
 from .calls import Plan, Variant, given_of, place, spec_of
@@ -42,12 +41,12 @@ from .specialize import trace_eager
 from .static import is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
-from .warm import WarmCalls, in_order
+from .warm import WarmCallable, WarmCalls
 
 __all__ = ["JitFunction", "Kernel", "compile", "jit"]
 
 
-class JitFunction(Kernelized):
+class JitFunction(WarmCallable, Kernelized):
     """A function under `@tileprof.jit`."""
 
     def __init__(
@@ -66,14 +65,15 @@ class JitFunction(Kernelized):
         self._annotations = annotations_of(function, names)
         self._names = list(self.signature.parameters)
         self._defaults = tuple(p.default for p in self.signature.parameters.values())
-        self._parameters = tuple(zip(self._names, self._defaults))
         self._scalars = {n for n, a in self._annotations.items() if is_dtype(a)}
         self._lazy: bool | None = None
         self._plans: Kept[Any, Plan | None] = Kept()
         self._variants: Kept[Any, Variant] = Kept()
         self._kernels: Kept[Any, Kernel] = Kept()
         self._depends: tuple[str, ...] | None = None
-        self._warm = WarmCalls(function.__globals__, lambda: self._depends or ())
+        parameters = tuple(zip(self._names, self._defaults))
+        scope = function.__globals__
+        self._warm = WarmCalls(self, parameters, scope, lambda: self._depends or ())
 
     def __repr__(self) -> str:
         made = len(self._variants) + len(self._kernels)
@@ -136,11 +136,6 @@ class JitFunction(Kernelized):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Eager: run on these arrays.  Lazy: the kernel for these arguments."""
-        warm = self._warm.call
-        if warm is not None and hooks.listener is None and chosen.get() is None:
-            made = warm(in_order(self._parameters, args, kwargs) if kwargs else args)
-            if made is not NotImplemented:
-                return made
         try:
             given = args
             if abstract.state.calls is not None:

@@ -1,12 +1,13 @@
 """Warm calls: those that a native launcher answers, because an earlier call was like them.
 
-In: calls that went the whole way.  Out: `call`, a function from the tuple of arguments to the
-outputs, which gives NotImplemented for a call that has to go the whole way; None while there is
-nothing to answer with.
+In: calls that went the whole way.  Out: an object whose calls go to the launcher at once, and to
+its own `__call__` where no learnt call is like them; `call`, a function from the tuple of arguments
+to the outputs, which gives NotImplemented there, and is None while nothing is learnt.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,26 @@ _PLAIN = frozenset({int, float, str, bool, type(None), dtype})
 """Compile-time arguments that cannot change in place."""
 
 
-class WarmCalls:
-    """Calls that one function has learnt; its kernel depends on the globals `depends` of
-    `scope`."""
+class WarmCallable:
+    """An object whose calls a launcher answers, before `__call__` of its class is asked."""
 
-    __slots__ = ("_depends", "_launcher", "_making", "_scope", "call")
+    __slots__ = ("_capsule",)
+
+
+class WarmCalls:
+    """Calls that `owner` has learnt, with arguments for its `parameters`, pairs of a name and a
+    default; its kernel depends on the globals `depends` of `scope`."""
+
+    __slots__ = ("_depends", "_launcher", "_making", "_owner", "_parameters", "_scope", "call")
 
     def __init__(
-        self, scope: Mapping[str, Any], depends: Callable[[], tuple[str, ...]] = tuple
+        self,
+        owner: WarmCallable,
+        parameters: Sequence[tuple[str, Any]],
+        scope: Mapping[str, Any],
+        depends: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
+        self._owner, self._parameters = weakref.ref(owner), parameters
         self._scope, self._depends = scope, depends
         self._launcher: Launcher | None = None
         self._making = Guard()
@@ -60,10 +72,13 @@ class WarmCalls:
 
         library = launcher_library()
         executable: Any = loaded.executable
-        if library is None or not _plain(given, sources):
+        owner = self._owner()
+        if library is None or owner is None or not _plain(given, sources):
             return False
         with self._making:
-            launcher = self._launcher = self._launcher or Launcher(executable, library)
+            launcher = self._launcher = self._launcher or Launcher(
+                executable, library, owner, self._parameters
+            )
         known = Known(
             given,
             tuple(at if at < len(given) else -1 for at in sources),
@@ -75,19 +90,9 @@ class WarmCalls:
         )
         if launcher.learn(executable, known):
             self.call = launcher.call
+            launcher.answer()
             return True
         return False
-
-
-def in_order(
-    parameters: Sequence[tuple[str, Any]], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Any, ...]:
-    """Return the arguments of a call with keywords in the order of `parameters`, pairs of a name
-    and a default: the same as by position.  Where keywords do not fit, the result is no call that
-    a launcher has learnt."""
-    rest = parameters[len(args) :]
-    made = (*args, *(kwargs.get(name, default) for name, default in rest))
-    return made if kwargs.keys() <= {name for name, _ in rest} else (*made, kwargs)
 
 
 def _plain(given: Sequence[Any], sources: Sequence[int]) -> bool:

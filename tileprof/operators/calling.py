@@ -18,6 +18,7 @@ from tileprof.errors import ArgumentError, KernelError, UsageError
 from tileprof.lang.abstract import watched
 from tileprof.lang.jit_function import JitFunction
 from tileprof.runtime import hooks
+from tileprof.runtime.cuda.native_gate import gate
 
 from .library import define, faked, without_elements
 from .saving import Parameter
@@ -61,8 +62,7 @@ class CallableOperator(Generic[P, R]):
         """Its full name, `namespace::name`."""
         self.function = function
         """The function itself."""
-        # The method by itself: a call of the object would look for it.
-        self._function: Callable[..., Any] = getattr(function, "__call__")  # noqa: B004, B009
+        self._function: Callable[..., Any] = function
         self.location = location_of(function)
         schema = schema_of(function, rules.mutates)
         origin = function.__module__, getattr(function, "__qualname__", function.__name__)
@@ -95,6 +95,7 @@ class CallableOperator(Generic[P, R]):
         self._differentiable: frozenset[int] = frozenset()
         self._apply: Callable[..., Any] = self._refuse_gradient
         self._straight: Callable[..., Any] = self.run
+        self._gate: Callable[[tuple[Any, ...]], bool | None] = _no_gate
         self._transformed: Callable[..., Any] | None = None
         self._linear = 0
         self._fake = faked(self.function) if rules.fake is None else rules.fake
@@ -109,22 +110,8 @@ class CallableOperator(Generic[P, R]):
         if kwargs or len(given) != self._count:
             tail = None if kwargs else self._tails.get(len(given))
             given = self._bound(args, kwargs) if tail is None else args + tail
-        differentiable, recording = False, _recording()
-        for at in self._tensors:
-            value = given[at]
-            kind = type(value)
-            if kind is _Tensor or kind is _Leaf:
-                if recording and value.requires_grad:
-                    differentiable = True
-            elif value is not None:
-                return self._dispatched(given, {})
-        if (
-            _modes()
-            or _transforms()
-            or _function_modes()
-            or _profiling()
-            or hooks.listener is not None
-        ):
+        differentiable = self._gate(given)
+        if differentiable is None and (differentiable := self._look_at(given)) is None:
             return self._listened(given)
         if differentiable:
             applied: R = self._apply(*given)
@@ -135,6 +122,29 @@ class CallableOperator(Generic[P, R]):
             made = self._empty_or_raise(given)
         found: R = self._visible(made) if self._kept else made
         return found
+
+    def _look_at(self, given: tuple[Any, ...]) -> bool | None:
+        """Return whether gradients are recorded; None where others than autograd hear of a call."""
+        if self._gate is _no_gate and not self._unchecked:
+            self._gate = gate(self._tensors, self._count) or _no_gate
+        differentiable, recording = False, _recording()
+        for at in self._tensors:
+            value = given[at]
+            kind = type(value)
+            if kind is _Tensor or kind is _Leaf:
+                if recording and value.requires_grad:
+                    differentiable = True
+            elif value is not None:
+                return None
+        if (
+            _modes()
+            or _transforms()
+            or _function_modes()
+            or _profiling()
+            or hooks.listener is not None
+        ):
+            return None
+        return differentiable
 
     def _listened(self, given: tuple[Any, ...]) -> R:
         """Make a call of which somebody hears."""
@@ -282,6 +292,10 @@ class CallableOperator(Generic[P, R]):
                 hint="Name the last results by their names in the `return`; the caller gets at "
                 "least the first.",
             )
+
+
+def _no_gate(args: tuple[Any, ...]) -> None:
+    """Ask nothing: calls are looked at in Python while no kernel is launched natively."""
 
 
 def _is_tensor(kind: Any) -> bool:

@@ -6,6 +6,7 @@ and `vmap`.  Both ways of a call (`calling`) have the same gradients.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -195,12 +196,13 @@ class Operator(CallableOperator[P, R]):
                 made = self._straight(*args)
             except KernelError:
                 made = self._empty_or_raise(args)
+            # All that `save_for_backward` does, without a call of Python.
             if not of_results:
-                ctx.save_for_backward(*take(args))
+                ctx.to_save = take(args)
             elif one:
-                ctx.save_for_backward(*take((*args, made)))
+                ctx.to_save = take((*args, made))
             else:
-                ctx.save_for_backward(*take((*args, *made)))
+                ctx.to_save = take((*args, *made))
             if has_values:
                 ctx.kept_values = values(args)
             if one:
@@ -212,8 +214,18 @@ class Operator(CallableOperator[P, R]):
         return type(
             f"{self.__name__}_gradients",  # type: ignore[attr-defined]
             (torch.autograd.Function,),
-            {"forward": staticmethod(forward), "backward": staticmethod(backward)},
+            {**_INHERITED, "forward": staticmethod(forward), "backward": staticmethod(backward)},
         )
+
+
+_ASKED = ("setup_context", "clear_saved_tensors_on_access", "boxed_grads_call")
+_INHERITED = {
+    name: found
+    for name in _ASKED
+    if (found := inspect.getattr_static(torch.autograd.Function, name, None)) is not None
+}
+"""What PyTorch asks of a class in each call, by names that Python's cache of attributes does not
+know: found in the class itself, they need no search through all of its bases."""
 
 
 def _function(

@@ -127,6 +127,6 @@ def _getter(places: Sequence[int]) -> Callable[[Any], Any]:
         case []:
             return lambda _: ()
         case [only]:
-            return lambda held: (held[only],)
+            return itemgetter(slice(only, only + 1))
         case _:
             return itemgetter(*places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
@@ -16,6 +17,8 @@ from .arguments import TensorSpec
 
 chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
 """Device that `device` names, None outside of it."""
+ever_chosen = ctypes.c_int32(0)
+"""1 once `device` has been used: until then, nobody has to ask."""
 _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
 
 
@@ -51,6 +54,7 @@ def device(name: str) -> Iterator[None]:
         with tileprof.device("cuda"):
             y = kernel(x)   # host arrays are copied to the GPU and back
     """
+    ever_chosen.value = 1
     token = chosen.set(parse_device(name))
     try:
         yield

@@ -3,47 +3,156 @@
 //
 // In: `Plan`s, which runtime/cuda/native_launcher.py makes of calls that have succeeded.  Out: a Python
 // function that takes the tuple of arguments and gives the outputs, or NotImplemented where no plan
-// fits.
+// fits; and a type for the kernels that users call, whose instances are called so by Python at once.
 
-#include <stdlib.h>
+#include <unistd.h>
 
-#include <memory>
 #include <vector>
 
+#include "gate.h"
 #include "launching.h"
 
 static const char *const kName = "tileprof.launcher";
 static const int kMostPlans = 32;
 
-struct Launcher {
-  Environment env;
-  std::vector<Held> types;
-  std::vector<std::shared_ptr<Plan>> plans;
+// Whether the environment asks for another device or for plain Python.  It may change at any time,
+// and then one of its pointers does: only after that its texts are read again.
+class Settings {
+ public:
+  bool ask_for_more() {
+    if (!environ) return false;
+    const char *const *seen = seen_.data();
+    char **now = environ;
+    while (seen && *now && *now == *seen) ++now, ++seen;
+    if (!seen || *now != *seen) read();
+    return more_;
+  }
+
+ private:
+  void read() {
+    seen_.clear();
+    more_ = false;
+    for (char **each = environ; *each; each++) {
+      seen_.push_back(*each);
+      for (const char *name : {"TILEPROF_DEVICE=", "TILEPROF_DEBUG="})
+        if (!strncmp(*each, name, strlen(name))) more_ = true;
+    }
+    seen_.push_back(nullptr);
+  }
+  std::vector<const char *> seen_;
+  bool more_ = false;
 };
 
-static PyObject *call(PyObject *self, PyObject *arguments) {
-  Launcher *launcher = (Launcher *)PyCapsule_GetPointer(self, kName);
-  if (!launcher) return nullptr;
+struct Launcher {
+  Environment env;
+  std::vector<Held> objects;
+  std::vector<PlanReference> plans;
+};
+
+static Launcher *launcher_of(PyObject *capsule) {
+  return (Launcher *)PyCapsule_GetPointer(capsule, kName);
+}
+
+// Whether somebody wants to see every call, or has chosen another device for it.
+static bool is_watched(const Environment &env) {
+  static Settings settings;
+  if (PyDict_GetItemWithError(env.hooks, env.listener) != env.none || settings.ask_for_more()) return true;
+  if (!*env.ever_chosen) return false;
+  PyObject *chosen = nullptr;
+  if (env.value_of(env.chosen, env.none, &chosen)) PyErr_Clear();
+  if (chosen) Py_DecRef(chosen);
+  return chosen != env.none;
+}
+
+static PyObject *launch(Launcher *launcher, PyObject *arguments) {
   const Environment &env = launcher->env;
-  // Both change what a call means; they are looked at in each.
-  if (getenv("TILEPROF_DEVICE") || getenv("TILEPROF_DEBUG")) return missed(env);
+  if (is_watched(env)) return missed(env);
   Given given(env, arguments);
   if (given.count >= kSlots) return missed(env);
   auto &plans = launcher->plans;
   for (size_t at = 0; at < plans.size(); at++) {
     if (!fits(*plans[at], given)) continue;
-    std::shared_ptr<Plan> plan = plans[at];
-    plans[at] = plans[0];
-    plans[0] = plan;
+    if (at) std::swap(plans[at], plans[0]);
+    const PlanReference plan = plans[0];
     return run(env, *plan, given);
   }
   return missed(env);
 }
 
+static PyObject *call(PyObject *self, PyObject *arguments) {
+  Launcher *launcher = launcher_of(self);
+  return launcher ? launch(launcher, arguments) : nullptr;
+}
+
+// -- calls of an object
+
+static int64_t capsule_at;  // in the objects of all types that are made here
+
+// The arguments in the order of the parameters, with defaults; null where names do not fit, which
+// the whole way says.
+static PyObject *in_order(const Environment &env, PyObject *arguments, PyObject *named) {
+  const Py_ssize_t given = PyTuple_Size(arguments), count = PyTuple_Size(env.names);
+  if (given > count) return nullptr;
+  PyObject *made = PyTuple_New(count);
+  Py_ssize_t used = 0;
+  for (Py_ssize_t at = 0; made && at < count; at++) {
+    PyObject *value = at < given ? PyTuple_GetItem(arguments, at)
+                                 : PyDict_GetItem(named, PyTuple_GetItem(env.names, at));
+    if (at >= given && value) used++;
+    if (!value) value = PyTuple_GetItem(env.defaults, at);
+    Py_IncRef(value);
+    PyTuple_SetItem(made, at, value);
+  }
+  if (made && used == PyDict_Size(named)) return made;
+  if (made)
+    Py_DecRef(made);
+  else
+    PyErr_Clear();
+  return nullptr;
+}
+
+static PyObject *call_whole(const Environment &env, PyObject *self, PyObject *arguments,
+                            PyObject *named) {
+  const Py_ssize_t count = PyTuple_Size(arguments);
+  PyObject *whole = PyObject_GetAttrString(env.kind, "__call__");
+  PyObject *all = whole ? PyTuple_New(count + 1) : nullptr;
+  if (!all) {
+    if (whole) Py_DecRef(whole);
+    return nullptr;
+  }
+  for (Py_ssize_t at = 0; at <= count; at++) {
+    PyObject *each = at ? PyTuple_GetItem(arguments, at - 1) : self;
+    Py_IncRef(each);
+    PyTuple_SetItem(all, at, each);
+  }
+  PyObject *made = PyObject_Call(whole, all, named);
+  Py_DecRef(all);
+  Py_DecRef(whole);
+  return made;
+}
+
+static PyObject *call_object(PyObject *self, PyObject *arguments, PyObject *named) {
+  Launcher *launcher = launcher_of(at_offset<PyObject *>(self, capsule_at));
+  if (!launcher) return nullptr;
+  const Environment &env = launcher->env;
+  PyObject *ordered = nullptr, *made = env.missed;
+  if (!named || !PyDict_Size(named)) {
+    made = launch(launcher, arguments);
+  } else if ((ordered = in_order(env, arguments, named))) {
+    made = launch(launcher, ordered);
+    Py_DecRef(ordered);
+  } else {
+    Py_IncRef(made);
+  }
+  if (made != env.missed) return made;
+  Py_DecRef(made);
+  return call_whole(env, self, arguments, named);
+}
+
 // -- the way in
 
 static void forget(PyObject *capsule) {
-  delete (Launcher *)PyCapsule_GetPointer(capsule, kName);
+  delete launcher_of(capsule);
 }
 
 #define TP_EXPORT extern "C" __attribute__((visibility("default")))
@@ -57,9 +166,10 @@ TP_EXPORT const char *tp_launcher_sources(void) { return TP_SOURCES; }
 // A new launcher in a capsule, without plans.
 TP_EXPORT PyObject *tp_launcher(const Environment *env) {
   Launcher *made = new Launcher{*env, {}, {}};
-  for (PyObject *held : {env->missed, env->none, env->tensor, env->parameter, env->integer,
-                         env->real, env->text, env->boolean})
-    made->types.emplace_back(held);
+  for (PyObject *held :
+       {env->missed, env->none, env->tensor, env->parameter, env->integer, env->real, env->text,
+        env->boolean, env->kind, env->names, env->defaults, env->hooks, env->listener, env->chosen})
+    made->objects.emplace_back(held);
   return PyCapsule_New(made, kName, forget);
 }
 
@@ -67,6 +177,29 @@ TP_EXPORT PyObject *tp_launcher(const Environment *env) {
 TP_EXPORT PyObject *tp_launcher_function(PyObject *capsule) {
   static PyMethodDef method = {"launch", call, kOneArgument, "Launch on these arguments."};
   return PyCFunction_NewEx(&method, capsule, nullptr);
+}
+
+// The Python function of an operator's gate.
+TP_EXPORT PyObject *tp_launcher_gate(const GateRecipe *recipe) {
+  static PyMethodDef method = {"pass", pass, kOneArgument, "Ask who hears of a call."};
+  PyObject *capsule = PyCapsule_New(new Gate(*recipe), kGateName, forget_gate);
+  PyObject *made = PyCFunction_NewEx(&method, capsule, nullptr);
+  Py_DecRef(capsule);
+  return made;
+}
+
+// A type like `base` whose instances, each with the capsule of a launcher at an offset, call that
+// before the function of `base`.
+TP_EXPORT PyObject *tp_launcher_type(PyObject *base, const char *name, int64_t offset) {
+  capsule_at = offset;
+  PyType_Slot slots[] = {{kCallSlot, (void *)call_object}, {0, nullptr}};
+  PyType_Spec spec = {name, 0, 0, kDefaultFlags, slots};
+  PyObject *bases = PyTuple_New(1);
+  Py_IncRef(base);
+  PyTuple_SetItem(bases, 0, base);
+  PyObject *made = PyType_FromSpecWithBases(&spec, bases);
+  Py_DecRef(bases);
+  return made;
 }
 
 static Launch launch_of(const LaunchRecipe &from) {
@@ -81,10 +214,11 @@ static Launch launch_of(const LaunchRecipe &from) {
 
 // Keep a plan; 1, or 0 where its arguments cannot be compared here.
 TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
-  Launcher *launcher = (Launcher *)PyCapsule_GetPointer(capsule, kName);
+  Launcher *launcher = launcher_of(capsule);
   const Py_ssize_t count = PyTuple_Size(from->arguments);
   if (count + from->output_count >= kSlots) return 0;
-  auto plan = std::make_shared<Plan>(*from);
+  Plan *plan = new Plan(*from);
+  PlanReference reference(plan);
   Tensor slots[kSlots] = {};
   bool ok = true;
   size_t room = 0;
@@ -103,7 +237,15 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   for (Py_ssize_t at = 0; at < PyTuple_Size(from->names); at++)
     plan->depends.push_back(
         {Held(PyTuple_GetItem(from->names, at)), Held(PyTuple_GetItem(from->values, at))});
-  for (int at = 0; at < from->output_count; at++) plan->allocators.emplace_back(from->allocators[at]);
+  for (int at = 0; at < from->output_count; at++) {
+    const OutputRecipe &each = from->outputs[at];
+    plan->outputs.push_back({Held(each.allocate),
+                             {each.shape, each.shape + each.rank},
+                             {each.strides, each.strides + each.rank},
+                             each.dtype,
+                             each.device_type,
+                             each.device});
+  }
   plan->returned.assign(from->returned, from->returned + from->returned_count);
   plan->overlaps.assign(from->overlaps, from->overlaps + from->overlap_count);
   plan->overlapping = overlapping(plan->overlaps, slots);
@@ -113,6 +255,6 @@ TP_EXPORT int tp_launcher_add(PyObject *capsule, const Recipe *from) {
   plan->word = from->word;
   plan->notes = from->notes;
   if (launcher->plans.size() >= (size_t)kMostPlans) launcher->plans.pop_back();
-  launcher->plans.insert(launcher->plans.begin(), plan);
+  launcher->plans.insert(launcher->plans.begin(), reference);
   return 1;
 }

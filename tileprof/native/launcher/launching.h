@@ -147,6 +147,34 @@ static bool needs_captured(const Environment &env, const Plan &plan, void *strea
   return plan.notes && (env.capturing(stream, &capturing) || capturing);
 }
 
+// A new tensor; null with an error where there is none.
+static PyObject *allocated(const Environment &env, const Output &output) {
+  void *handle = nullptr;
+  if (env.wrap && output.dtype >= 0) {
+    // To free memory for it may take until work on the device is over.
+    void *thread = PyEval_SaveThread();
+    if (env.empty_strided((int64_t)output.shape.size(), output.shape.data(), output.strides.data(),
+                          output.dtype, output.device_type, output.device, &handle))
+      handle = nullptr;
+    PyEval_RestoreThread(thread);
+  }
+  // What was refused in C is refused here again, with an error of Python.
+  if (!handle) return PyObject_CallObject(output.allocate, nullptr);
+  PyObject *made = env.wrap(handle);
+  env.forget(handle);
+  return made;
+}
+
+// Read the address of a new tensor, which has its storage for itself.
+static bool read_output(const Environment &env, PyObject *object, Tensor *out) {
+  const ObjectLayout &layout = env.layout;
+  if (!layout.direct || type_of(env, object) != env.tensor) return read_tensor(env, object, out);
+  const void *storage = at_offset<void *>(impl_of(env, object), layout.storage_at);
+  out->data = at_offset<void *>(storage, layout.data_at);
+  out->byte_offset = 0;
+  return true;
+}
+
 static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   void *context = nullptr, *stream = nullptr;
   if (env.current(&context) || context != plan.context) return missed(env);
@@ -158,11 +186,11 @@ static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   if (needs_captured(env, plan, stream)) return missed(env);
   Outputs outputs;
   int slot = (int)given.count;
-  for (const Held &allocate : plan.allocators) {
-    PyObject *made = PyObject_CallObject(allocate, nullptr);
+  for (const Output &output : plan.outputs) {
+    PyObject *made = allocated(env, output);
     if (!made) return nullptr;
     outputs.held[outputs.count++] = made;
-    if (!read_tensor(env, made, &given.tensors[slot++])) return missed(env);
+    if (!read_output(env, made, &given.tensors[slot++])) return missed(env);
   }
   // All are made ready before one starts: the call can go the whole way until then.
   alignas(kAlignment) uint8_t bytes[kMostOfPlan];

@@ -17,10 +17,21 @@ struct PyMethodDef {
   int flags;
   const char *doc;
 };
+struct PyType_Slot {
+  int slot;
+  void *function;
+};
+struct PyType_Spec {
+  const char *name;
+  int size, item_size;
+  unsigned flags;
+  PyType_Slot *slots;
+};
 extern "C" {
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
-PyObject *PyObject_Type(PyObject *);
+PyObject *PyObject_GetAttrString(PyObject *, const char *);
+PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 int PyObject_RichCompareBool(PyObject *, PyObject *, int);
 PyObject *PyObject_CallObject(PyObject *, PyObject *);
 PyObject *PyTuple_New(Py_ssize_t);
@@ -28,6 +39,8 @@ int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 Py_ssize_t PyTuple_Size(PyObject *);
 PyObject *PyDict_GetItem(PyObject *, PyObject *);
+PyObject *PyDict_GetItemWithError(PyObject *, PyObject *);
+Py_ssize_t PyDict_Size(PyObject *);
 long long PyLong_AsLongLong(PyObject *);
 PyObject *PyLong_FromLong(long);
 PyObject *PyLong_FromUnsignedLongLong(unsigned long long);
@@ -38,10 +51,12 @@ void PyErr_Clear(void);
 PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
 void *PyCapsule_GetPointer(PyObject *, const char *);
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+PyObject *PyType_FromSpecWithBases(PyType_Spec *, PyObject *);
 void *PyEval_SaveThread(void);
 void PyEval_RestoreThread(void *);
 }
-static const int kEqual = 2, kOneArgument = 0x0008;
+static const int kEqual = 2, kOneArgument = 0x0008, kCallSlot = 50;
+static const unsigned kDefaultFlags = 1u << 18;
 
 class Held {  // a reference
  public:
@@ -58,13 +73,6 @@ class Held {  // a reference
  private:
   PyObject *object_;
 };
-
-// The type of an object; types of arguments outlive the call.
-static PyObject *type_of(PyObject *object) {
-  PyObject *type = PyObject_Type(object);
-  Py_DecRef(type);
-  return type;
-}
 
 // -- DLPack
 

@@ -32,6 +32,11 @@ struct LaunchRecipe {
   const Map *maps;
   int32_t size, count, field_count, map_count;
 };
+struct OutputRecipe {
+  PyObject *allocate;  // makes one
+  const int64_t *shape, *strides;
+  int32_t rank, dtype, device_type, device;  // as PyTorch numbers them; dtype -1 where not known
+};
 struct Recipe {
   PyObject *arguments;  // of the call that succeeded
   PyObject *failed;     // raises what a code of the driver stands for
@@ -41,13 +46,25 @@ struct Recipe {
   PyObject *lent;                    // keeps the reports whose addresses stand in the launches
   const volatile int32_t *word;      // of the device: not 0 where something was noted
   PyObject *scope, *names, *values;  // globals that the kernel was compiled with
-  PyObject *const *allocators;       // make the outputs, which take the slots after the arguments
+  const OutputRecipe *outputs;       // take the slots after the arguments
   const int32_t *returned;
   const Overlap *overlaps;
   const LaunchRecipe *launches;
   void *context;
   int32_t output_count, returned_count, overlap_count, launch_count, device_type, device,
       notes;  // whether some launch has a lent report
+};
+// Where things lie in objects of Python and PyTorch, in bytes (runtime/cuda/object_layout.py).
+struct ObjectLayout {
+  int64_t type_at, items_at;  // the type of an object, the items of a tuple
+  int64_t impl_at;            // a tensor's pointer to its C++ object, a `TensorImpl`
+  int64_t keys_at;            // there, the set of dispatch keys
+  uint64_t negative;          // the key of a view whose elements have other signs than its memory
+  // The rest is valid where `direct` is 1. In the `TensorImpl`: rank, extents and strides; the first
+  // element in the storage; type and device, whose bits are `kind_bits`; the `StorageImpl`. In that:
+  // its address; a byte that is not 0 where reading the address has to do more.
+  int64_t direct, sizes_at, strides_at, first_at, kind_at, storage_at, data_at, guarded_at;
+  uint64_t kind_bits;
 };
 struct Environment {
   const ExchangeApi *api;
@@ -59,11 +76,20 @@ struct Environment {
   int (*stream_number)(void *stream, uint64_t *);
   PyObject *missed, *none;  // NotImplemented and None
   PyObject *tensor, *parameter, *integer, *real, *text, *boolean;  // types
-  // PyTorch's functions, the first of the C++ object to which a tensor has a pointer at `object_at`.
+  PyObject *kind;             // the class with the function of a call that no plan fits
+  PyObject *names, *defaults;  // of the parameters, for arguments by name
+  PyObject *hooks, *listener;  // a dictionary, and the name in it of who listens to launches
+  PyObject *chosen;            // a context variable with the device that a caller chose
+  const volatile int32_t *ever_chosen;  // whether any caller did
+  int (*value_of)(PyObject *variable, PyObject *instead, PyObject **value);  // PyContextVar_Get
+  // PyTorch's functions, the first of a tensor's C++ object.
   bool (*requires_grad)(const void *);
   bool (*grad_enabled)();
-  int64_t object_at;
-  // Where that object has the set of its dispatch keys, and the one of a view of other signs.
-  int64_t keys_at;
-  uint64_t negative;
+  // New tensors by PyTorch's functions in C, null where it has them not; a handle points to a
+  // pointer to a C++ object.
+  int (*empty_strided)(int64_t rank, const int64_t *shape, const int64_t *strides, int32_t dtype,
+                       int32_t device_type, int32_t device, void **handle);
+  int (*forget)(void *handle);
+  PyObject *(*wrap)(void *handle);
+  ObjectLayout layout;
 };

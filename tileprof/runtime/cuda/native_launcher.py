@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_int32, c_int64, c_uint32, c_uint64, c_void_p, py_object
 from dataclasses import dataclass
@@ -24,18 +25,17 @@ from tileprof.errors import TileprofError
 from tileprof.native import FOLDER
 from tileprof.native.building import Order, load_library
 from tileprof.once import once
+from tileprof.runtime import hooks, selection
 
 from .driver import LaunchConfig
 from .launch import Call, Frame, Function
+from .object_layout import Layout, address_of, find_new_tensors, find_objects, offset_of
 from .tensor_maps import DATA_TYPES, SWIZZLES, value_of
 
 if TYPE_CHECKING:
     from .executable import CudaExecutable
 
 _SOURCES = FOLDER / "launcher"
-_WORD = (1 << 64) - 1
-_MOST_OBJECT = 184
-"""Bytes of a tensor's C++ object, as far as it is looked at."""
 _BY_VALUE, _TENSOR, _INTEGER, _FLOAT = range(4)
 _POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD, _COUNTER_FIELD = range(4)
 
@@ -64,12 +64,19 @@ class _Launch(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Output(ctypes.Structure):
+    _fields_ = (
+        ("allocate", py_object), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+        ("rank", c_int32), ("dtype", c_int32), ("device_type", c_int32), ("device", c_int32),
+    )  # fmt: skip
+
+
 class _Recipe(ctypes.Structure):
     _fields_ = (
         ("arguments", py_object), ("failed", py_object), ("kinds", POINTER(c_int32)),
         ("counter", py_object), ("noted", py_object), ("lent", py_object), ("word", c_void_p),
         ("scope", py_object), ("names", py_object), ("values", py_object),
-        ("allocators", POINTER(py_object)), ("returned", POINTER(c_int32)),
+        ("outputs", POINTER(_Output)), ("returned", POINTER(c_int32)),
         ("overlaps", POINTER(_Overlap)), ("launches", POINTER(_Launch)), ("context", c_void_p),
         ("output_count", c_int32), ("returned_count", c_int32), ("overlap_count", c_int32),
         ("launch_count", c_int32), ("device_type", c_int32), ("device", c_int32),
@@ -86,13 +93,17 @@ class _Environment(ctypes.Structure):
         ("capturing", c_void_p),
         ("stream_number", c_void_p),
         *((name, py_object) for name in (
-            "missed", "none", "tensor", "parameter", "integer", "real", "text", "boolean"
+            "missed", "none", "tensor", "parameter", "integer", "real", "text", "boolean", "kind",
+            "names", "defaults", "hooks", "listener", "chosen",
         )),
+        ("ever_chosen", c_void_p),
+        ("value_of", c_void_p),
         ("requires_grad", c_void_p),
         ("grad_enabled", c_void_p),
-        ("object_at", c_int64),
-        ("keys_at", c_int64),
-        ("negative", c_uint64),
+        ("empty_strided", c_void_p),
+        ("forget", c_void_p),
+        ("wrap", c_void_p),
+        ("layout", Layout),
     )  # fmt: skip
 
 
@@ -117,19 +128,32 @@ class Known:
 class Launcher:
     """The calls that one kernel has learnt."""
 
-    def __init__(self, executable: CudaExecutable, library: Any) -> None:
+    def __init__(
+        self,
+        executable: CudaExecutable,
+        library: Any,
+        owner: Any,
+        parameters: Sequence[tuple[str, Any]],
+    ) -> None:
+        """`owner` is called with arguments for `parameters`, pairs of a name and a default; it has
+        a slot `_capsule`."""
         torch = sys.modules["torch"]
         driver = executable.device.driver
-        gradients = _gradients()
-        assert gradients is not None, "`why_not` has asked"
-        self._library = library
+        objects = find_objects()
+        assert objects is not None, "`why_not` has asked"
+        self._library, self._owner = library, weakref.ref(owner)
         self._environment = _Environment(
             _exchange_api(torch),
-            _pointer(driver.launch),
-            _pointer(driver.function("cuTensorMapEncodeTiled")),
-            _pointer(driver.function("cuCtxGetCurrent")),
-            _pointer(driver.function("cuStreamIsCapturing")),
-            _pointer(driver.function("cuStreamGetId")),
+            *(
+                address_of(each)
+                for each in (
+                    driver.launch,
+                    driver.function("cuTensorMapEncodeTiled"),
+                    driver.function("cuCtxGetCurrent"),
+                    driver.function("cuStreamIsCapturing"),
+                    driver.function("cuStreamGetId"),
+                )
+            ),
             NotImplemented,
             None,
             torch.Tensor,
@@ -138,14 +162,30 @@ class Launcher:
             float,
             str,
             bool,
-            gradients.requires_grad,
-            gradients.enabled,
-            gradients.at,
-            gradients.keys_at,
-            gradients.negative,
+            type(owner),
+            tuple(name for name, _ in parameters),
+            tuple(default for _, default in parameters),
+            vars(hooks),
+            "listener",
+            selection.chosen,
+            ctypes.addressof(selection.ever_chosen),
+            address_of(ctypes.pythonapi.PyContextVar_Get),
+            objects.requires_grad,
+            objects.grad_enabled,
+            *(new_tensors.addresses if (new_tensors := find_new_tensors()) else (0, 0, 0)),
+            objects.layout,
         )
         self._capsule = library.tp_launcher(ctypes.byref(self._environment))
         self.call: Callable[[tuple[Any, ...]], Any] = library.tp_launcher_function(self._capsule)
+
+    def answer(self) -> None:
+        """Answer calls of the owner, from the next one on."""
+        owner = self._owner()
+        if owner is not None and not hasattr(owner, "_capsule"):
+            owner._capsule = self._capsule
+            at = offset_of(self._capsule, owner)
+            assert at is not None, "it is in the slot alone"
+            owner.__class__ = _answering(type(owner), at, self._library)
 
     def learn(self, executable: CudaExecutable, known: Known) -> bool:
         """Take a call's like over; False where the launcher cannot."""
@@ -162,60 +202,18 @@ def _exchange_api(torch: Any) -> int:
     return int(get(torch.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Gradients:
-    """Query of PyTorch's C++ objects whether they require gradients: 5 ns for each tensor of each
-    call, where the attribute takes 40."""
-
-    requires_grad: int
-    """The address of `bool c10::TensorImpl::requires_grad() const`."""
-    enabled: int
-    """The address of `bool c10::GradMode::is_enabled()`."""
-    at: int
-    """Offset of the pointer to its C++ object in a Python tensor, in bytes."""
-    keys_at: int
-    """Offset of the set of dispatch keys in the C++ object."""
-    negative: int
-    """The bit of that set for views whose elements have other signs than their memory."""
-
-
 @once
-def _gradients() -> _Gradients | None:
-    """Found by trying it on tensors of both kinds; None where this PyTorch has it otherwise."""
-    torch = sys.modules["torch"]
-    probes = [torch.zeros(1, requires_grad=yes) for yes in (False, True)]
-    probes.append(torch.nn.Parameter(probes[0]))
-    word = ctypes.sizeof(c_void_p)
-    places = range(object.__basicsize__, torch.Tensor.__basicsize__ - word + 1, word)
-    found = [
-        at
-        for at in places
-        if all(c_void_p.from_address(id(p) + at).value == p._cdata for p in probes)
-    ]
-    try:
-        library = ctypes.CDLL(str(Path(str(torch.__file__)).parent / "lib" / "libc10.so"))
-        requires_grad = library._ZNK3c1010TensorImpl13requires_gradEv
-        enabled = library._ZN3c108GradMode10is_enabledEv
-    except (OSError, AttributeError):
-        return None
-    requires_grad.restype = enabled.restype = ctypes.c_bool
-    requires_grad.argtypes = (c_void_p,)
-    if len(found) != 1 or [requires_grad(p._cdata) for p in probes] != [False, True, True]:
-        return None
-    views = probes[0], torch._neg_view(probes[0])
-    words = [torch._C._dispatch_keys(view).raw_repr() & _WORD for view in views]
-    keys = [
-        at
-        for at in range(0, _MOST_OBJECT, word)
-        if [c_uint64.from_address(view._cdata + at).value for view in views] == words
-    ]
-    # Without them it is the kernel's own first call that refuses such views.
-    keys_at, negative = (keys[0], words[1] & ~words[0]) if len(keys) == 1 else (0, 0)
-    return _Gradients(_pointer(requires_grad), _pointer(enabled), found[0], keys_at, negative)
+def _answering(kind: type, at: int, library: Any) -> type:
+    """Return a type like `kind` whose instances, with a capsule at an offset, are called by its
+    launcher first."""
+    name = f"{kind.__module__}.{kind.__qualname__}".encode()
+    _type_names.append(name)
+    made: type = library.tp_launcher_type(kind, name, at)
+    return made
 
 
-def _pointer(function: Any) -> int:
-    return ctypes.cast(function, c_void_p).value or 0
+_type_names: list[bytes] = []
+"""Names of types, whose bytes have to stay (until Python 3.11, which copies them)."""
 
 
 def why_not() -> str:
@@ -227,7 +225,7 @@ def why_not() -> str:
         return f"PyTorch {torch.__version__} has no DLPack exchange API (2.10 has)"
     if sys.implementation.name != "cpython":
         return f"Python is {sys.implementation.name}"
-    if torch is not None and _gradients() is None:
+    if torch is not None and find_objects() is None:
         return f"PyTorch {torch.__version__} hides whether tensors require gradients"
     return ""
 
@@ -243,6 +241,9 @@ def launcher_library() -> Any:
         return None
     library.tp_launcher.restype = library.tp_launcher_function.restype = py_object
     library.tp_launcher_function.argtypes = (py_object,)
+    library.tp_launcher_type.restype = library.tp_launcher_gate.restype = py_object
+    library.tp_launcher_gate.argtypes = (c_void_p,)
+    library.tp_launcher_type.argtypes = (py_object, ctypes.c_char_p, c_int64)
     library.tp_launcher_add.argtypes = (py_object, c_void_p)
     return library
 
@@ -324,8 +325,8 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
     ]
     notes = executable.device.notes
     lent = tuple(call.lent for call in calls if call.lent is not None)
-    allocators = [_allocator(known.values[at]) for at in outputs]
-    kept: list[Any] = [launches, kinds, allocators]
+    made = [_output(known.values[at]) for at in outputs]
+    kept: list[Any] = [launches, kinds]
     recipe = _Recipe(
         known.arguments,
         executable.refuse,
@@ -337,7 +338,7 @@ def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any
         known.scope,
         known.depends,
         tuple(known.scope.get(n) for n in known.depends),
-        _array(py_object, allocators),
+        _array(_Output, made),
         _array(c_int32, [slots[at] for at in known.returned]),
         _array(_Overlap, overlaps),
         _array(_Launch, [made for made, _ in launches]),
@@ -366,12 +367,20 @@ def _free_scalars(executable: CudaExecutable, known: Known) -> dict[int, int]:
     return found
 
 
-def _allocator(value: Any) -> Callable[[], Any]:
+def _output(value: Any) -> _Output:
+    """Return what makes tensors like this one."""
     import torch
 
-    # A third faster than `torch.empty`, which looks for sizes given one by one.
     shape, strides = tuple(value.shape), tuple(value.stride())
-    return partial(torch.empty_strided, shape, strides, dtype=value.dtype, device=value.device)
+    new_tensors = find_new_tensors()
+    return _Output(
+        # A third faster than `torch.empty`, which looks for sizes given one by one.
+        partial(torch.empty_strided, shape, strides, dtype=value.dtype, device=value.device),
+        _array(c_int64, shape),
+        _array(c_int64, strides),
+        len(shape),
+        *(new_tensors.numbers_of(value) if new_tensors else (-1, 0, 0)),
+    )
 
 
 def _launch(
