@@ -1,7 +1,11 @@
 """Functions of the host that launch Triton kernels: their names, and what is bound to them.
 
 In: the text of a file, and the kernels it launches.  Out: by function its launches, what each name
-is bound to, and where it is used.
+is bound to, and where the tensor that it stands for is used.
+
+A name that a function binds again, as in `x = x.float()`, is another one from there on where
+nothing but the order of statements decides that. Views of a tensor are the tensor: after
+`rows = x.view(-1, n)` a use of `rows` is one of `x`.
 """
 
 from __future__ import annotations
@@ -25,9 +29,15 @@ EMPTY = ("empty", "empty_like", "new_empty", "empty_strided")
 FILLED = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full",
            "full_like", "new_full")  # fmt: skip
 """Calls that make a tensor of one number."""
-_OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "dim", "element_size",
-             "is_contiguous", "new_empty", "new_zeros")  # fmt: skip
+_OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "nelement", "dim",
+             "element_size", "itemsize", "nbytes", "is_contiguous", "is_cuda", "new_empty",
+             "new_zeros", "new_ones", "new_full")  # fmt: skip
 """Attributes that read no element of a tensor."""
+VIEWS = ("view", "reshape", "view_as", "reshape_as", "unflatten", "flatten", "ravel", "squeeze",
+         "unsqueeze")  # fmt: skip
+"""Methods whose result begins where the tensor does, and has the same elements."""
+_MOST_NAMES = 8
+"""Names of one tensor that are followed, one after the other."""
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
 
 
@@ -52,17 +62,40 @@ class HostFunction:
             held for node in self.nodes
             if isinstance(node, ast.Call) and (held := launched(node, kernels)) is not None
         ]  # fmt: skip
-        self.uses: dict[str, list[ast.Name]] = {}
-        self.bound: dict[str, list[ast.expr | None]] = {}
+        self._uses: dict[str, list[ast.Name]] = {}
+        self._bound: dict[str, list[ast.expr | None]] = {}
         """What is bound to each name; None where that is not plain."""
         arguments = function.args
         for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            self.bound[each.arg] = [None]
-        for node in self.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self.uses.setdefault(node.id, []).append(node)
-            elif isinstance(node, ast.Name):
-                self.bound.setdefault(node.id, []).append(self._value(node))
+            self._bound[each.arg] = [None]
+        self._again: dict[str, int] = {}
+        """How often each name was bound again."""
+        self._names: dict[ast.Name, str] = {}
+        self._read(function.body)
+        for node, name in self._names.items():
+            if isinstance(node.ctx, ast.Load):
+                self._uses.setdefault(name, []).append(node)
+
+    def _read(self, body: list[ast.stmt]) -> None:
+        """Tell the names of statements in order: a name that is bound again is another one."""
+        for statement in body:
+            names = [each for each in ast.walk(statement) if isinstance(each, ast.Name)]
+            if isinstance(statement, ast.With):
+                held = {each for part in statement.body for each in ast.walk(part)}
+                names = [each for each in names if each not in held]
+            plain = isinstance(statement, (ast.Assign, ast.AnnAssign))
+            for each in sorted(names, key=lambda each: not isinstance(each.ctx, ast.Load)):
+                value = None if isinstance(each.ctx, ast.Load) else self._value(each)
+                if plain and value is not None and self._name(each.id) in self._bound:
+                    self._again[each.id] = self._again.get(each.id, 0) + 1
+                self._names[each] = self._name(each.id)
+                if isinstance(each.ctx, ast.Store):
+                    self._bound.setdefault(self._names[each], []).append(value)
+            if isinstance(statement, ast.With):
+                self._read(statement.body)
+
+    def _name(self, name: str) -> str:
+        return f"{name} {again}" if (again := self._again.get(name)) else name
 
     def _value(self, target: ast.Name) -> ast.expr | None:
         """What a statement binds to a name, where it is an assignment of one value, or of as many
@@ -77,13 +110,63 @@ class HostFunction:
         same = len(values) == len(above.elts)
         return values[above.elts.index(target)] if same else None
 
-    def once(self, name: str) -> ast.expr | None:
-        """The value of a name that is bound but once."""
-        values = self.bound.get(name, [])
+    def once(self, name: ast.expr) -> ast.expr | None:
+        """The value of a name that is bound but once; None for other expressions."""
+        values = self._bound.get(self._names[name], []) if isinstance(name, ast.Name) else []
         return values[0] if len(values) == 1 else None
 
-    def is_of_shape(self, use: ast.Name) -> bool:
-        """Whether a use of a name reads no element: `x.shape`, or `torch.empty_like(x)`."""
+    def made(self, given: ast.expr) -> ast.expr:
+        """What makes the tensor that an expression is or is a view of: a call, or a name of which
+        no more is known."""
+        *_, name = self._earlier(given)
+        return viewed(self.once(name) or name)
+
+    def first_name(self, given: ast.expr) -> ast.expr | None:
+        """The first name of the tensor that an expression is or is a view of; None if it has
+        none."""
+        *_, name = self._earlier(given)
+        return name if isinstance(name, ast.Name) else None
+
+    def _earlier(self, given: ast.expr) -> Iterator[ast.expr]:
+        """Yield the names that a tensor had before, the first one last."""
+        for _ in range(_MOST_NAMES):
+            given = viewed(given)
+            yield given
+            value = self.once(given)
+            if value is None or not isinstance(viewed(value), ast.Name):
+                return
+            given = value
+
+    def uses(self, name: ast.expr, most: int = _MOST_NAMES) -> list[ast.expr]:
+        """The uses of a name's tensor, each with the views around it, those by other names too."""
+        found = list[ast.expr]()
+        for each in self._uses.get(self._names[name], ()) if isinstance(name, ast.Name) else ():
+            node: ast.expr = each
+            while (around := self._view_around(node)) is not None:
+                node = around
+            target = self._bound_to(node)
+            found += [node] if target is None or not most else self.uses(target, most - 1)
+        return found
+
+    def _view_around(self, node: ast.expr) -> ast.Call | None:
+        method = self.above.get(node)
+        if not isinstance(method, ast.Attribute) or method.attr not in VIEWS:
+            return None
+        call = self.above.get(method)
+        return call if isinstance(call, ast.Call) and call.func is method else None
+
+    def _bound_to(self, node: ast.expr) -> ast.Name | None:
+        """The name that a statement binds an expression to, and nothing else to that name."""
+        above = self.above.get(node)
+        above = self.above.get(above) if isinstance(above, ast.Tuple) else above
+        for target in above.targets if isinstance(above, ast.Assign) else ():
+            for each in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(each, ast.Name) and self.once(each) is node:
+                    return each
+        return None
+
+    def is_of_shape(self, use: ast.expr) -> bool:
+        """Whether a use of a tensor reads no element: `x.shape`, or `torch.empty_like(x)`."""
         above = self.above.get(use)
         if isinstance(above, ast.Attribute):
             return above.attr in _OF_SHAPE
@@ -99,17 +182,43 @@ class HostFunction:
             if launch.kernel.only_loads(parameter)
         }
 
-    def is_loaded_alone(self, name: str, line: int = 0) -> bool:
-        """Whether all uses of a name, from a line on, are arguments of such kernels."""
-        later = [each for each in self.uses.get(name, ()) if each.lineno > line]
+    def is_loaded_alone(self, name: ast.expr, line: int = 0) -> bool:
+        """Whether all uses of a name's tensor, from a line on, are arguments of such kernels."""
+        later = [each for each in self.uses(name) if each.lineno > line]
         return all(each in self._loaded or self.is_of_shape(each) for each in later)
 
-    def call_around(self, use: ast.Name) -> ast.Call | None:
+    def tensor_of(self, node: ast.expr) -> ast.Name | None:
+        """The name of the tensor that an expression is a part or another order of: `x` of
+        `x[1:].t()`; None where it is none."""
+        while not isinstance(node, ast.Name):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                node = node.func
+            if not isinstance(node, (ast.Attribute, ast.Subscript)):
+                return None
+            node = node.value
+        return node
+
+    def same(self, one: ast.expr, other: ast.expr) -> bool:
+        """Whether two names stand for the same."""
+        names = (each for each in (one, other) if isinstance(each, ast.Name))
+        known = [self._names[each] for each in names]
+        return len(known) == 2 and known[0] == known[1]
+
+    def call_around(self, use: ast.expr) -> ast.Call | None:
         """The call that a use is the tensor of: `x.to(…)`, `torch.clone(x)`, `y.copy_(x)`."""
         above = self.above.get(use)
         if isinstance(above, ast.Attribute):
             above = self.above.get(above)
         return above if isinstance(above, ast.Call) else None
+
+
+def viewed(node: ast.expr) -> ast.expr:
+    """Return the tensor that methods give a view of: `x` of `x.view(-1).unsqueeze(0)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in VIEWS or ast.unparse(node.func.value) == "torch":
+            break
+        node = node.func.value
+    return node
 
 
 def lines_of(node: ast.expr) -> range:

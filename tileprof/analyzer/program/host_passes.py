@@ -35,6 +35,8 @@ from tileprof.analyzer.program.triton_kernels import Launch, TritonKernel
 
 How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
 
+_FILLS = ("zero_", "fill_")
+"""Methods that write one number to all elements."""
 _WIDTHS = {
     "float64": 8, "double": 8, "int64": 8, "long": 8, "float32": 4, "float": 4, "int32": 4,
     "int": 4, "float16": 2, "half": 2, "bfloat16": 2, "int16": 2, "short": 2, "int8": 1,
@@ -67,6 +69,8 @@ class HostPass:
     """Bytes of an element that the pass reads; 0 where the text does not tell."""
     after: int = 0
     """Bytes of an element that it writes; 0 where the text does not tell."""
+    like: str = ""
+    """The kernel's name for a tensor of the type that it casts to; empty if the text tells it."""
 
 
 @lru_cache(maxsize=64)
@@ -96,6 +100,8 @@ class _Pass:
     """What is read; None for a tensor that is filled."""
     after: int
     """Bytes of an element of the result; 0 where not known."""
+    like: ast.expr | None = None
+    """Tensor whose type the result has."""
 
 
 class _Passes(HostFunction):
@@ -106,49 +112,55 @@ class _Passes(HostFunction):
         for launch in self.launches:
             for parameter, given in launch.given.items():
                 yield from self._before(launch, parameter, given)
-                if isinstance(given, ast.Name):
-                    yield from self._cleared(launch, parameter, given)
-                    yield from self._after(launch, parameter, given)
+                yield from self._cleared(launch, parameter, given)
+                yield from self._after(launch, parameter, given)
 
     def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of an input that kernels alone read."""
         if not launch.kernel.only_loads(parameter):
             return
-        made = given
-        if isinstance(given, ast.Name):
-            value = self.once(given.id)
-            if value is None or not self.is_loaded_alone(given.id):
-                return
-            made = value
+        made, name = self.made(given), self.first_name(given)
+        if name is not None and not self.is_loaded_alone(name):
+            return
         held = _pass_of(made) if isinstance(made, ast.Call) else None
         if held is None or held.source is None or held.how not in ("widened", "copied"):
             return
-        if made is not given and not self._unchanged(held.source, made):
+        if name is not None and not self._unchanged(held.source, made):
             return
         if not self._changed(held.source, launch):
             yield self._pass(held, made, launch, parameter, False, held.source, 0)
 
-    def _cleared(self, launch: Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
+    def _cleared(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A tensor that is filled, and first used where a kernel stores all of it."""
-        value = self.once(given.id)
-        held = _pass_of(value) if isinstance(value, ast.Call) else None
-        if held is None or held.how != "filled" or parameter not in launch.kernel.fills:
+        name = self.first_name(given)
+        if name is None or parameter not in launch.kernel.fills:
             return
-        uses = [each for each in self.uses[given.id] if not self.is_of_shape(each)]
-        first = min(uses, key=lambda each: (each.lineno, each.col_offset))
-        often = sum(isinstance(e, ast.Name) and e.id == given.id for e in launch.given.values())
-        if first is given and often == 1:
-            yield self._pass(held, value, launch, parameter, False, given, 0)
+        made = self.made(name)
+        uses = [each for each in self.uses(name) if not self.is_of_shape(each)]
+        uses.sort(key=lambda each: (each.lineno, each.col_offset))
+        if not isinstance(made, ast.Call):
+            return
+        held = _pass_of(made)
+        if called(made) in EMPTY and uses:
+            call = self.call_around(uses[0])
+            if call is not None and called(call) in _FILLS:
+                held, made, uses = _Pass("filled", None, _element(made)), call, uses[1:]
+        if held is None or held.how != "filled":
+            return
+        often = sum(each in uses for each in launch.given.values())
+        if uses and uses[0] is given and often == 1:
+            yield self._pass(held, made, launch, parameter, False, name, 0)
 
-    def _after(self, launch: Launch, parameter: str, given: ast.Name) -> Iterator[HostPass]:
+    def _after(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of a result that nothing else reads."""
-        value, kernel = self.once(given.id), launch.kernel
+        name, kernel = self.first_name(given), launch.kernel
+        value = None if name is None else self.made(name)
         if not isinstance(value, ast.Call) or not kernel.only_stores(parameter):
             return
-        if called(value) not in (*EMPTY, *FILLED):
+        if name is None or called(value) not in (*EMPTY, *FILLED):
             return
         others = [
-            each for each in self.uses[given.id] if each is not given and not self.is_of_shape(each)
+            each for each in self.uses(name) if each is not given and not self.is_of_shape(each)
         ]
         if len(others) != 1:
             return
@@ -156,8 +168,17 @@ class _Passes(HostFunction):
         held = _pass_of(call) if call is not None else None
         if call is None or held is None or held.source is not others[0] or held.how == "filled":
             return
-        if held.how == "copied" or held.after:
-            yield self._pass(held, call, launch, parameter, True, given, _element(value))
+        if held.how == "copied" or held.after or self._like(held, launch):
+            yield self._pass(held, call, launch, parameter, True, name, _element(value))
+
+    def _like(self, held: _Pass, launch: Launch) -> str:
+        """The kernel's name for a tensor that a pass takes its result's type from."""
+        name = None if held.like is None else self.first_name(held.like)
+        for parameter, given in launch.given.items() if name is not None else ():
+            other = self.first_name(given)
+            if name is not None and other is not None and self.same(name, other):
+                return parameter
+        return ""
 
     def _pass(
         self, held: _Pass, call: ast.expr | None, launch: Launch, parameter: str, result: bool,
@@ -172,22 +193,23 @@ class _Passes(HostFunction):
         return HostPass(
             how, result, ast.unparse(call), lines_of(call), ast.unparse(tensor), kernel.name,
             parameter, tuple(sorted(accesses)), lines_of(launch.call), before, held.after,
+            self._like(held, launch),
         )  # fmt: skip
 
     def _unchanged(self, source: ast.expr, made: ast.expr) -> bool:
         """Whether nothing after a copy was made may change what it was made of."""
-        names = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
-        last = made.end_lineno or made.lineno
-        return all(self.is_loaded_alone(each, last) for each in names)
+        name = self.tensor_of(source)
+        return name is not None and self.is_loaded_alone(name, made.end_lineno or made.lineno)
 
     def _changed(self, source: ast.expr, launch: Launch) -> bool:
         """Whether a kernel may change what was copied for it, which it then needs a copy of."""
-        names = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
+        names = [each for each in ast.walk(source) if isinstance(each, ast.Name)]
         return any(
-            isinstance(each, ast.Name) and each.id in names
+            any(self.same(each, name) for name in names)
             for parameter, argument in launch.given.items()
             if parameter in {*launch.kernel.stores, *launch.kernel.added, *launch.kernel.unknown}
             for each in ast.walk(argument)
+            if isinstance(each, ast.expr)
         )
 
 
@@ -208,13 +230,17 @@ def _pass_of(call: ast.Call) -> _Pass | None:
         return None
     if name in CASTS and not call.args:
         return _cast(function.value, _WIDTHS[name])
-    if name in ("to", "type") and call.args[:1]:
-        words = [ast.unparse(each) for each in (*call.args, *(k.value for k in call.keywords))]
-        width = next((w for each in words if (w := _width(each))), 0)
-        return _cast(function.value, width) if width else None
-    if name == "to" and (dtype := _keyword(call, "dtype")) is not None:
-        width = _width(ast.unparse(dtype))
-        return _cast(function.value, width) if width else None
+    if name == "type_as" and len(call.args) == 1:
+        return _Pass("widened", function.value, 0, call.args[0])
+    dtype = _keyword(call, "dtype")
+    if name in ("to", "type") and (call.args or dtype is not None):
+        words = [*call.args, *(each.value for each in call.keywords)]
+        width = next((w for each in words if (w := _width(ast.unparse(each)))), 0)
+        types = (each for each in words if isinstance(each, ast.Attribute) and each.attr == "dtype")
+        like = next((each.value for each in types), None)
+        if width:
+            return _cast(function.value, width)
+        return None if like is None else _Pass("widened", function.value, 0, like)
     return None
 
 

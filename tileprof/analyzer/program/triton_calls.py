@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from tileprof.analyzer.program.calls import bodies
+from tileprof.analyzer.program.calls import bodies, called
+from tileprof.analyzer.program.host_functions import EMPTY
 from tileprof.analyzer.program.triton_kernels import (
     Launch,
     launched,
@@ -63,10 +64,17 @@ def _neighbours(text: str) -> tuple[tuple[Launch, Launch], ...]:
         (one, other)
         for body in bodies(text)
         for one, other in pairwise(
-            launched(each, kernels) if isinstance(each, ast.Expr) else None for each in body
+            launched(each, kernels) if isinstance(each, ast.Expr) else None
+            for each in body if not _makes_empty(each)
         )
         if one is not None and other is not None and ast.dump(one.grid) == ast.dump(other.grid)
-    )
+    )  # fmt: skip
+
+
+def _makes_empty(statement: ast.stmt) -> bool:
+    """Whether a statement only makes a tensor that is not written yet."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Call) and called(value) in EMPTY
 
 
 def _names(launch: Launch, parameters: Iterable[str]) -> list[str]:

@@ -154,9 +154,12 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
     sources = tree.profile.tables.sources
     for file, text in sources.items():
         kernels = kernels_of(sources.values(), text)
-        for written in host_passes(text, kernels) if kernels else ():
+        found = host_passes(text, kernels) if kernels else ()
+        for written in found:
             each, elements = _as_seen(tree.profile.tables.launches, file, written)
-            if each.result and each.how in _CASTS and not each.before:
+            if each.result and each.how in _CASTS and not (each.before and each.after):
+                continue
+            if not each.result and each.how == "widened" and each.after <= NEEDLESS_PASS_NARROW:
                 continue
             works = np.flatnonzero(
                 tree.kind("kernel") & (tree.time > 0) & _named(tree, each.kernel)
@@ -165,12 +168,19 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
             nodes = [node for node in passes if _is_at(tree, node, file, each.lines)]
             if nodes:
                 works = [node for node in works if _is_at(tree, node, file, each.launch)]
-            elif not _fits(tree, each, text, passes, works):
+            elif not _fits(tree, each, text, passes, works, _alike(found, written)):
                 continue
             else:
                 nodes = passes
             if nodes and works:
                 yield _Seen(each, file, nodes, works, elements)
+
+
+def _alike(found: Iterable[HostPass], one: HostPass) -> int:
+    """How many calls around the same kernel do the same as one of them."""
+    kind = one.kernel, one.how, one.result
+    alike = (each for each in found if (each.kernel, each.how, each.result) == kind)
+    return len({(each.call, each.lines) for each in alike})
 
 
 def _as_seen(
@@ -184,6 +194,9 @@ def _as_seen(
     if len(found) != 1:
         return written, 0
     ((elements, width),) = found
+    alike = {each.width for e in seen if (each := e.tensor(written.like)) is not None}
+    if written.like and written.result and len(alike) == 1:
+        written = replace(written, after=alike.pop())
     if not written.result:
         return replace(written, after=width), elements
     if written.how not in _CASTS:
@@ -220,21 +233,26 @@ def _is_at(tree: Contexts, node: int, file: str, lines: range) -> bool:
 
 
 def _fits(
-    tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int]
+    tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int], of_kernel: int
 ) -> bool:  # fmt: skip
-    """Whether, in a recording without lines, one node must be a pass and one its kernel."""
+    """Whether, in a recording without lines, one node must be a pass and one its kernel.
+
+    `of_kernel`: passes of this kind of the text that are around that kernel.
+    """
     if len(works) != 1 or len(passes) != 1:
         return False
     # One kernel of PyTorch copies and casts.
     either = each.how != "filled" and tree.profile.kinds[passes[0]] == "kernel"
     alike = (*_CASTS, "copied") if either else (each.how,)
-    once = sum(count for how, count in passes_written(text).items() if how in alike) == 1
-    return once and _beside(tree, passes[0], works[0])
+    written = sum(count for how, count in passes_written(text).items() if how in alike)
+    return written == of_kernel and _beside(tree, passes[0], works[0], of_kernel)
 
 
-def _beside(tree: Contexts, node: int, work: int) -> bool:
-    """Whether two nodes without lines are in the same scope, and ran equally often."""
-    same = tree.count[node] == tree.count[work] and tree.scopes[node] == tree.scopes[work]
+def _beside(tree: Contexts, node: int, work: int, times: int = 1) -> bool:
+    """Whether two nodes without lines are in the same scope, and one ran so many times as often as
+    the other."""
+    often = tree.count[node] == times * tree.count[work]
+    same = often and tree.scopes[node] == tree.scopes[work]
     return bool(same) and _line(tree, node) is None and _line(tree, work) is None
 
 

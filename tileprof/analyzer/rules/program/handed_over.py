@@ -40,12 +40,16 @@ def find(tree: Contexts) -> Iterator[Draft]:
 
 
 def _kernels(tree: Contexts, file: str, name: str, line: int) -> list[int]:
-    """Nodes of a kernel in steps that a user's line launches."""
+    """Nodes of a kernel in steps that a user's line launches; where no line was recorded, those of
+    a kernel that was seen at that line alone."""
+    launches = tree.profile.tables.launches
+    seen = {(each.place.file, each.place.line) for each in launches if each.kernel == name}
     found = []
     for node in np.flatnonzero(tree.kind("kernel") & (tree.time > 0)).tolist():
         place = tree.line(node)
-        if tree.profile.names[node] == name and place is not None:
-            found += [node] if (place.file, place.line) == (file, line) else []
+        at = seen if place is None else {(place.file, place.line)}
+        if tree.profile.names[node] == name and at == {(file, line)}:
+            found.append(node)
     return found
 
 
