@@ -22,7 +22,7 @@ from tileprof.analyzer.program.triton_kernels import (
 )
 from tileprof.once import cached_property
 
-CASTS = ("double", "long", "float", "half", "bfloat16")
+CASTS = ("double", "long", "float", "int", "half", "bfloat16")
 """Methods that cast a tensor, by the type that they name."""
 EMPTY = ("empty", "empty_like", "new_empty", "empty_strided")
 """Calls that make a tensor without writing it."""
@@ -34,10 +34,12 @@ _OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "nel
              "new_zeros", "new_ones", "new_full")  # fmt: skip
 """Attributes that read no element of a tensor."""
 VIEWS = ("view", "reshape", "view_as", "reshape_as", "unflatten", "flatten", "ravel", "squeeze",
-         "unsqueeze")  # fmt: skip
+         "unsqueeze", "detach")  # fmt: skip
 """Methods whose result begins where the tensor does, and has the same elements."""
 _MOST_NAMES = 8
 """Names of one tensor that are followed, one after the other."""
+_DESCRIBED = "from_tensor"
+"""Function that describes a tensor to a kernel: `TensorDescriptor.from_tensor(x, …)`."""
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
 
 
@@ -150,6 +152,8 @@ class HostFunction:
 
     def _view_around(self, node: ast.expr) -> ast.Call | None:
         method = self.above.get(node)
+        if isinstance(method, ast.Call) and called(method) == _DESCRIBED:
+            return method
         if not isinstance(method, ast.Attribute) or method.attr not in VIEWS:
             return None
         call = self.above.get(method)
@@ -213,11 +217,16 @@ class HostFunction:
 
 
 def viewed(node: ast.expr) -> ast.expr:
-    """Return the tensor that methods give a view of: `x` of `x.view(-1).unsqueeze(0)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr not in VIEWS or ast.unparse(node.func.value) == "torch":
+    """Return the tensor that methods give a view of, or that is described: `x` of
+    `x.view(-1).unsqueeze(0)`."""
+    while isinstance(node, ast.Call):
+        method = node.func
+        if called(node) == _DESCRIBED and node.args:
+            node = node.args[0]
+        elif isinstance(method, ast.Attribute) and method.attr in VIEWS:
+            node = method.value
+        else:
             break
-        node = node.func.value
     return node
 
 

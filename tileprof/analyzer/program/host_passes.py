@@ -88,7 +88,8 @@ def passes_written(text: str) -> Mapping[How, int]:
     counts: dict[How, int] = {}
     for function in functions_of(text):
         for node in ast.walk(function):
-            if isinstance(node, ast.Call) and (made := _pass_of(node)) is not None:
+            made = _pass_of(node) if isinstance(node, ast.Call) else None
+            if made is not None and made.named is None:
                 counts[made.how] = counts.get(made.how, 0) + 1
     return counts
 
@@ -102,6 +103,8 @@ class _Pass:
     """Bytes of an element of the result; 0 where not known."""
     like: ast.expr | None = None
     """Tensor whose type the result has."""
+    named: ast.Name | None = None
+    """What may be a name of the result's type."""
 
 
 class _Passes(HostFunction):
@@ -122,7 +125,7 @@ class _Passes(HostFunction):
         made, name = self.made(given), self.first_name(given)
         if name is not None and not self.is_loaded_alone(name):
             return
-        held = _pass_of(made) if isinstance(made, ast.Call) else None
+        held = self._pass_of(made)
         if held is None or held.source is None or held.how not in ("widened", "copied"):
             return
         if name is not None and not self._unchanged(held.source, made):
@@ -144,7 +147,7 @@ class _Passes(HostFunction):
         if called(made) in EMPTY and uses:
             call = self.call_around(uses[0])
             if call is not None and called(call) in _FILLS:
-                held, made, uses = _Pass("filled", None, _element(made)), call, uses[1:]
+                held, made, uses = _pass_of(call), call, uses[1:]
         if held is None or held.how != "filled":
             return
         often = sum(each in uses for each in launch.given.values())
@@ -165,11 +168,18 @@ class _Passes(HostFunction):
         if len(others) != 1:
             return
         call = self.call_around(others[0])
-        held = _pass_of(call) if call is not None else None
+        held = self._pass_of(call)
         if call is None or held is None or held.source is not others[0] or held.how == "filled":
             return
-        if held.how == "copied" or held.after or self._like(held, launch):
+        if held.how == "copied" or held.after or held.named or self._like(held, launch):
             yield self._pass(held, call, launch, parameter, True, name, _element(value))
+
+    def _pass_of(self, call: ast.expr | None) -> _Pass | None:
+        """What a call does with a whole tensor, where it does nothing else, with a type that has a
+        name told."""
+        held = _pass_of(call) if isinstance(call, ast.Call) else None
+        dtype = None if held is None or held.named is None else self.once(held.named)
+        return held if held is None or dtype is None else _cast_to(held.source, [dtype])
 
     def _like(self, held: _Pass, launch: Launch) -> str:
         """The kernel's name for a tensor that a pass takes its result's type from."""
@@ -219,6 +229,9 @@ def _pass_of(call: ast.Call) -> _Pass | None:
     if not isinstance(function, ast.Attribute):
         return None
     of_torch = isinstance(function.value, ast.Name) and function.value.id == "torch"
+    if name in _FILLS:
+        new = function.value
+        return _Pass("filled", None, _element(new) if isinstance(new, ast.Call) else 0)
     if name in FILLED:
         return _Pass("filled", None, _element(call))
     if name == "clone":
@@ -234,17 +247,22 @@ def _pass_of(call: ast.Call) -> _Pass | None:
         return _Pass("widened", function.value, 0, call.args[0])
     dtype = _keyword(call, "dtype")
     if name in ("to", "type") and (call.args or dtype is not None):
-        words = [*call.args, *(each.value for each in call.keywords)]
-        width = next((w for each in words if (w := _width(ast.unparse(each)))), 0)
-        types = (each for each in words if isinstance(each, ast.Attribute) and each.attr == "dtype")
-        like = next((each.value for each in types), None)
-        if width:
-            return _cast(function.value, width)
-        return None if like is None else _Pass("widened", function.value, 0, like)
+        return _cast_to(function.value, [*call.args, *(each.value for each in call.keywords)])
     return None
 
 
-def _cast(source: ast.expr, width: int) -> _Pass:
+def _cast_to(source: ast.expr | None, words: list[ast.expr]) -> _Pass | None:
+    """A cast to the type that one of some arguments is; None where it may be none."""
+    if width := next((w for each in words if (w := _width(ast.unparse(each)))), 0):
+        return _cast(source, width)
+    for each in words:
+        if isinstance(each, ast.Attribute) and each.attr == "dtype":
+            return _Pass("widened", source, 0, each.value)
+    named = next((each for each in words if isinstance(each, ast.Name)), None)
+    return None if named is None else _Pass("widened", source, 0, named=named)
+
+
+def _cast(source: ast.expr | None, width: int) -> _Pass:
     """A cast to elements of so many bytes, of which four or more are taken to be wider ones."""
     return _Pass("widened" if width >= 4 else "narrowed", source, width)
 

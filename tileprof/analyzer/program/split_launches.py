@@ -108,7 +108,7 @@ def _of_loop(
         return None
     kernel, given, call = held[0].kernel, held[0].given, held[0].call
     differ = {name for name, value in given.items() if _names(value) & derived}
-    if kernel.unknown or not differ & kernel.placed:
+    if kernel.unknown or not differ & {*kernel.placed, *kernel.indices}:
         return None
     loads, stores = (
         {_tensor(given.get(each), derived, parts) for each in accessed}

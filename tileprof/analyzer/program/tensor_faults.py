@@ -129,7 +129,7 @@ def _numbers_in_order(node: ast.expr) -> bool:
             return counted and all(
                 isinstance(each, ast.Constant) and each.value == at for each, at in given
             )
-        if called(node) not in (*CASTS, "int", "to", "type", "cuda", "contiguous"):
+        if called(node) not in (*CASTS, "to", "type", "cuda", "contiguous"):
             return False
         node = node.func.value
     return False

@@ -149,22 +149,25 @@ def is_kernel(function: ast.FunctionDef, imported: Mapping[str, str]) -> bool:
 
 
 def launched(node: ast.AST, kernels: Mapping[str, TritonKernel]) -> Launch | None:
-    """Return the launch that a call or a statement is; None where it is none, and unless all of its
-    arguments are told. `kernels`: by name."""
+    """Return the launch that a call or a statement is; None where it is none, and where a list of
+    arguments is not told. `kernels`: by name."""
     call = node.value if isinstance(node, ast.Expr) else node
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Subscript):
         return None
-    kernel = kernels.get(ast.unparse(call.func.value).rpartition(".")[2])
+    function = call.func.value
+    if isinstance(function, ast.Call) and len(function.args) == 1:
+        function = function.args[0]  # `wrap_triton(kernel)[grid](…)`
+    kernel = kernels.get(ast.unparse(function).rpartition(".")[2])
     given = None if kernel is None else given_for(kernel.parameters, call)
     return Launch(kernel, call, call.func.slice, given) if kernel and given is not None else None
 
 
 def given_for(parameters: Sequence[str], call: ast.Call) -> dict[str, ast.expr] | None:
-    """Return the arguments of a call by parameter; None unless all of them are told."""
-    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    if starred or len(named) != len(call.keywords):
+    """Return the arguments of a call by parameter, those of a `**` left out; None where a `*` has
+    some."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
         return None
+    named = {each.arg: each.value for each in call.keywords if each.arg is not None}
     return {**dict(zip(parameters, call.args)), **named}
 
 
@@ -188,6 +191,8 @@ class _Callee:
     """Parameters that are no pointers."""
     addressed: frozenset[str]
     """Parameters that addresses are made of."""
+    placing: frozenset[str]
+    """Parameters that addresses or masks are made of."""
     returned: frozenset[str]
     """Parameters that its result is made of; with a mark, those whose tensors it loads it from."""
 
@@ -198,6 +203,10 @@ class _Called:
 
     callee: _Callee
     given: Mapping[str, ast.expr]
+
+    def placing(self) -> list[ast.expr]:
+        """Arguments that addresses or masks are made of."""
+        return [self.given[each] for each in self.callee.placing & {*self.given}]
 
 
 class _File:
@@ -217,7 +226,8 @@ class _File:
             self._read[name] = None
             self._read[name] = _Reader(self._functions[name], self).callee()
         callee = self._read.get(name)
-        given = None if callee is None else given_for(callee.kernel.parameters, call)
+        told = all(each.arg is not None for each in call.keywords)
+        given = given_for(callee.kernel.parameters, call) if callee is not None and told else None
         return _Called(callee, given) if callee is not None and given is not None else None
 
 
@@ -275,7 +285,7 @@ class _Reader:
                         indices |= self._from_memory(given)
                     if parameter in kernel.stores and not (
                         parameter in kernel.fills and self._in_all(node, names)
-                        and not any(self._depends(each) for each in within.given.values())
+                        and not any(map(self._depends, within.placing()))
                     ):  # fmt: skip
                         partly |= names
                     last = ast.unparse(given)
@@ -316,7 +326,7 @@ class _Reader:
 
     def callee(self) -> _Callee:
         """What a kernel that calls this one has to know of it."""
-        addressed, returned = set[str](), set[str]()
+        addressed, masks, returned = set[str](), set[str](), set[str]()
         for node in self.nodes:
             if isinstance(node, ast.Return) and node.value is not None:
                 returned |= self._made_of(node.value)
@@ -324,11 +334,14 @@ class _Reader:
             elif (within := self.file.called(node)) is not None:
                 known = within.callee.addressed & {*within.given}
                 addressed |= set[str]().union(*(self._made_of(within.given[e]) for e in known))
+                masks |= set[str]().union(*(self._made_of(each) for each in within.placing()))
             elif isinstance(node, ast.Call) and (found := self._accessed(node)) is not None:
                 addressed.update(found[1], *(self._made_of(each) for each in node.args[:1]))
+                masks |= set[str]().union(*map(self._made_of, _masks(node, plain=True)))
         return _Callee(
-            self.kernel(), frozenset(self._numbers()), frozenset(addressed), frozenset(returned)
-        )
+            self.kernel(), frozenset(self._numbers()), frozenset(addressed),
+            frozenset(addressed | masks), frozenset(returned),
+        )  # fmt: skip
 
     def _multiplies(self, node: ast.AST) -> bool:
         within = self.file.called(node)
