@@ -50,6 +50,8 @@ def test_what_one_stores_and_the_next_loads() -> None:
     assert handed_over(text(FIRST, SECOND)) == (pair,)
     assert handed_over(text(FIRST, "multiply[grid](gate, active, result, count, 128)")) == (pair,)
     assert handed_over(text(FIRST, "multiply[grid](x=gate, y=active, out=a, count=n)")) == (pair,)
+    later = HandedOver("active", "silu", "multiply", LINE, LINE + 2)
+    assert handed_over(text(FIRST, "result = torch.empty_like(active)", SECOND)) == (later,)
 
 
 @pytest.mark.parametrize(

@@ -455,22 +455,18 @@ class _Reader:
                     left, right = right, left
                 elif not isinstance(each.ops[0], ast.LtE):
                     continue
-                found = self._before(right, ast.Sub) or (
-                    self._once(right) if self._before(left, ast.Add, whole=False) else right
-                )
+                after = self._one_more(left, ast.Add) is not None
+                found = self._once(right) if after else self._one_more(self._once(right), ast.Sub)
                 if isinstance(found, ast.Name) and found.id in self.parameters:
                     return found.id
         return ""
 
-    def _before(
-        self, node: ast.expr, op: type[ast.operator], whole: bool = True
-    ) -> ast.expr | None:
-        """The number before (or, with `Add`, after) which an expression is by one: n of `n - 1`."""
-        made = self._once(node) if whole else node
-        if not isinstance(made, ast.BinOp) or not isinstance(made.op, op):
+    def _one_more(self, node: ast.expr, op: type[ast.operator]) -> ast.expr | None:
+        """What 1 is added to, or taken from, in an expression; None for others."""
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, op):
             return None
-        one = isinstance(made.right, ast.Constant) and made.right.value == 1
-        return self._once(made.left) if one else None
+        one = isinstance(node.right, ast.Constant) and node.right.value == 1
+        return self._once(node.left) if one else None
 
     def _once(self, node: ast.expr) -> ast.expr:
         """What a name stands for that is assigned once and is no parameter, else the expression."""
