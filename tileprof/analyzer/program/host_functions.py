@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from tileprof.analyzer.program.calls import called, parsed
 from tileprof.analyzer.program.triton_kernels import (
     TritonKernel,
+    given_for,
     imported_names,
     is_kernel,
     launched,
@@ -36,15 +38,17 @@ _OF_SHAPE = ("shape", "dtype", "device", "ndim", "size", "stride", "numel", "nel
 VIEWS = ("view", "reshape", "view_as", "reshape_as", "unflatten", "flatten", "ravel", "squeeze",
          "unsqueeze", "detach")  # fmt: skip
 """Methods whose result begins where the tensor does, and has the same elements."""
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
+_OF_OBJECT = ("isinstance", "len", "type", "is_tensor", *_LIKE)
+"""Functions that read no element of a tensor."""
 _MOST_NAMES = 8
 """Names of one tensor that are followed, one after the other."""
 _DESCRIBED = "from_tensor"
 """Function that describes a tensor to a kernel: `TensorDescriptor.from_tensor(x, …)`."""
-_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
 
 
 def functions_of(text: str) -> Iterator[ast.FunctionDef]:
-    """Yield the functions of the host that are in no other one."""
+    """Yield the functions of the host."""
     tree = parsed(text)
     imported = imported_names(text)
     for node in ast.walk(tree) if tree is not None else ():
@@ -52,10 +56,31 @@ def functions_of(text: str) -> Iterator[ast.FunctionDef]:
             yield node
 
 
+@lru_cache(maxsize=64)
+def callables_of(text: str) -> Mapping[str, ast.FunctionDef]:
+    """Return the functions that any line of a file may call by a name: those in no other one, and
+    `Name.apply` of a class with a function `forward`, as autograd's functions are."""
+    tree, found = parsed(text), dict[str, ast.FunctionDef]()
+    held = set(functions_of(text))
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.FunctionDef) and node in held:
+            found[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            forward = (each for each in node.body if isinstance(each, ast.FunctionDef))
+            found |= {f"{node.name}.apply": each for each in forward if each.name == "forward"}
+    return found
+
+
 class HostFunction:
     """The calls and names of one function of the host."""
 
-    def __init__(self, function: ast.FunctionDef, kernels: Mapping[str, TritonKernel]) -> None:
+    def __init__(
+        self, function: ast.FunctionDef, kernels: Mapping[str, TritonKernel],
+        others: Mapping[str, ast.FunctionDef],
+    ) -> None:  # fmt: skip
+        self.kernels = kernels
+        self.others = others
+        """Functions of the file, as `callables_of` returns them."""
         self.nodes = [node for each in function.body for node in ast.walk(each)]
         self.above = {
             child: node for node in (function, *self.nodes) for child in ast.iter_child_nodes(node)
@@ -146,7 +171,7 @@ class HostFunction:
             node: ast.expr = each
             while (around := self._view_around(node)) is not None:
                 node = around
-            target = self._bound_to(node)
+            target = self.bound_to(node)
             found += [node] if target is None or not most else self.uses(target, most - 1)
         return found
 
@@ -159,7 +184,7 @@ class HostFunction:
         call = self.above.get(method)
         return call if isinstance(call, ast.Call) and call.func is method else None
 
-    def _bound_to(self, node: ast.expr) -> ast.Name | None:
+    def bound_to(self, node: ast.expr) -> ast.Name | None:
         """The name that a statement binds an expression to, and nothing else to that name."""
         above = self.above.get(node)
         above = self.above.get(above) if isinstance(above, ast.Tuple) else above
@@ -170,11 +195,43 @@ class HostFunction:
         return None
 
     def is_of_shape(self, use: ast.expr) -> bool:
-        """Whether a use of a tensor reads no element: `x.shape`, or `torch.empty_like(x)`."""
+        """Whether a use of a tensor reads no element: `x.shape`, `torch.empty_like(x)`, or a call
+        of a function of the file that only asks for its shape."""
         above = self.above.get(use)
         if isinstance(above, ast.Attribute):
             return above.attr in _OF_SHAPE
-        return isinstance(above, ast.Call) and called(above) in _LIKE
+        if isinstance(above, ast.Compare):
+            return all(isinstance(op, (ast.Is, ast.IsNot)) for op in above.ops)
+        if not isinstance(above, ast.Call):
+            return False
+        return called(above) in _OF_OBJECT or self._only_checks(above, use)
+
+    def given_to(self, call: ast.Call) -> dict[str, ast.expr] | None:
+        """Return the arguments of a call of a function of the file, by its name for each; None for
+        other calls."""
+        function = self.others.get(ast.unparse(call.func))
+        if function is None or any(each.arg is None for each in call.keywords):
+            return None
+        arguments = function.args
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        return given_for(names[isinstance(call.func, ast.Attribute) :], call)
+
+    def is_argument(self, name: ast.expr, argument: str) -> bool:
+        """Whether a name stands for an argument of the function, which nothing is bound to."""
+        known = isinstance(name, ast.Name) and self._names[name] == argument
+        return known and self._bound.get(argument) == [None]
+
+    def _only_checks(self, call: ast.Call, use: ast.expr) -> bool:
+        """Whether a function of the file only asks for the shape of an argument."""
+        given = self.given_to(call) or {}
+        name = next((each for each, value in given.items() if value is use), None)
+        if name is None:
+            return False
+        function = self.others[ast.unparse(call.func)]
+        nodes = [node for each in function.body for node in ast.walk(each)]
+        above = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+        held = [above.get(each) for each in nodes if isinstance(each, ast.Name) and each.id == name]
+        return all(isinstance(each, ast.Attribute) and each.attr in _OF_SHAPE for each in held)
 
     @cached_property
     def _loaded(self) -> set[ast.expr]:

@@ -8,7 +8,8 @@ widen, narrow or fill a tensor which one function of the text hands to a kernel 
     kernel[grid](x, out)
     return out.to(dtype)                   the kernel only stores to it, and nothing else reads it
 
-Only what is plain counts: a name that a function assigns once, and of which all uses are seen. A
+A call may stand in a function that calls the one which launches the kernel. Only what is plain
+counts: a name that a function assigns once, and of which all uses are seen. A
 copy stays where the kernel changes it, or where what was copied may change before the kernel reads
 it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
 is stored.
@@ -28,6 +29,7 @@ from tileprof.analyzer.program.host_functions import (
     EMPTY,
     FILLED,
     HostFunction,
+    callables_of,
     functions_of,
     lines_of,
 )
@@ -77,8 +79,11 @@ class HostPass:
 def host_passes(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[HostPass, ...]:
     """Return all such calls of a file, none where it is no Python."""
     known = {each.name: each for each in kernels}
+    others = callables_of(text)
     return tuple(
-        found for function in functions_of(text) for found in _Passes(function, known).passes()
+        found
+        for function in functions_of(text)
+        for found in _Passes(function, known, others).passes()
     )
 
 
@@ -117,6 +122,83 @@ class _Passes(HostFunction):
                 yield from self._before(launch, parameter, given)
                 yield from self._cleared(launch, parameter, given)
                 yield from self._after(launch, parameter, given)
+        for node in self.nodes:
+            called_with = self.given_to(node) if isinstance(node, ast.Call) else None
+            if isinstance(node, ast.Call) and called_with is not None:
+                inner = _Passes(self.others[ast.unparse(node.func)], self.kernels, self.others)
+                if inner.launches:
+                    yield from self._before_call(called_with, inner)
+                    yield from self._after_call(node, called_with, inner)
+
+    def _before_call(self, given: Mapping[str, ast.expr], inner: _Passes) -> Iterator[HostPass]:
+        """A copy of an argument of a function that gives it to one kernel, which only reads it."""
+        for argument in given:
+            made, name = self.made(given[argument]), self.first_name(given[argument])
+            held = self._pass_of(made)
+            source = None if held is None or held.source is None else self.tensor_of(held.source)
+            if held is None or source is None or held.how not in ("widened", "copied"):
+                continue
+            uses = [] if name is None else self._read_at(name)
+            others = (each for each in given.values() if each is not given[argument])
+            taken = {self.tensor_of(each) for each in others}
+            if uses not in ([], [given[argument]]) or (
+                any(each is not None and self.same(each, source) for each in taken)
+                or (name is not None and not self._unchanged(source, made))
+            ):
+                continue
+            for launch, parameter, place in inner.launched_with(argument):
+                if launch.kernel.only_loads(parameter) and inner.is_loaded_alone(place):
+                    yield self._pass(held, made, launch, parameter, False, source, 0, "")
+
+    def _after_call(
+        self, call: ast.Call, given: Mapping[str, ast.expr], inner: _Passes
+    ) -> Iterator[HostPass]:
+        """A copy of what a function returns that one kernel alone wrote."""
+        returned = [each.value for each in inner.nodes if isinstance(each, ast.Return)]
+        target = self.bound_to(call)
+        uses = [call] if target is None else self._read_at(target)
+        around = self.call_around(uses[0]) if len(uses) == 1 else None
+        held = self._pass_of(around)
+        if len(returned) != 1 or returned[0] is None or around is None or held is None:
+            return
+        name = inner.first_name(returned[0])
+        made = None if name is None else inner.made(name)
+        if (
+            held.source is not uses[0] or held.how == "filled" or name is None
+            or not isinstance(made, ast.Call) or called(made) not in (*EMPTY, *FILLED)
+        ):  # fmt: skip
+            return
+        like = "" if held.like is None else self._argument_of(held.like, given)
+        for launch in inner.launches:
+            for parameter, each in launch.given.items():
+                read = inner._read_at(name)
+                if launch.kernel.only_stores(parameter) and each in read and len(read) == 2:
+                    alike = next((p for _, p, _ in inner.launched_with(like)), "") if like else ""
+                    if held.how == "copied" or held.after or held.named or alike:
+                        yield self._pass(
+                            held, around, launch, parameter, True, uses[0], _element(made), alike
+                        )
+
+    def launched_with(self, argument: str) -> Iterator[tuple[Launch, str, ast.expr]]:
+        """Yield the launches that are given an argument of the function, with the kernel's name for
+        it and what is given."""
+        for launch in self.launches:
+            for parameter, each in launch.given.items():
+                name = self.first_name(each)
+                if name is not None and self.is_argument(name, argument):
+                    yield launch, parameter, name
+
+    def _argument_of(self, tensor: ast.expr, given: Mapping[str, ast.expr]) -> str:
+        """The function's name for a tensor that it is given."""
+        name = self.first_name(tensor)
+        firsts = ((each, self.first_name(value)) for each, value in given.items())
+        return next(
+            (each for each, other in firsts if name and other and self.same(name, other)), ""
+        )
+
+    def _read_at(self, name: ast.expr) -> list[ast.expr]:
+        """The uses of a name's tensor that may read its elements."""
+        return [each for each in self.uses(name) if not self.is_of_shape(each)]
 
     def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[HostPass]:
         """A copy of an input that kernels alone read."""
@@ -139,7 +221,7 @@ class _Passes(HostFunction):
         if name is None or parameter not in launch.kernel.fills:
             return
         made = self.made(name)
-        uses = [each for each in self.uses(name) if not self.is_of_shape(each)]
+        uses = self._read_at(name)
         uses.sort(key=lambda each: (each.lineno, each.col_offset))
         if not isinstance(made, ast.Call):
             return
@@ -162,9 +244,7 @@ class _Passes(HostFunction):
             return
         if name is None or called(value) not in (*EMPTY, *FILLED):
             return
-        others = [
-            each for each in self.uses(name) if each is not given and not self.is_of_shape(each)
-        ]
+        others = [each for each in self._read_at(name) if each is not given]
         if len(others) != 1:
             return
         call = self.call_around(others[0])
@@ -192,7 +272,7 @@ class _Passes(HostFunction):
 
     def _pass(
         self, held: _Pass, call: ast.expr | None, launch: Launch, parameter: str, result: bool,
-        tensor: ast.expr, before: int,
+        tensor: ast.expr, before: int, like: str | None = None,
     ) -> HostPass:  # fmt: skip
         assert call is not None
         kernel = launch.kernel
@@ -203,7 +283,7 @@ class _Passes(HostFunction):
         return HostPass(
             how, result, ast.unparse(call), lines_of(call), ast.unparse(tensor), kernel.name,
             parameter, tuple(sorted(accesses)), lines_of(launch.call), before, held.after,
-            self._like(held, launch),
+            self._like(held, launch) if like is None else like,
         )  # fmt: skip
 
     def _unchanged(self, source: ast.expr, made: ast.expr) -> bool:

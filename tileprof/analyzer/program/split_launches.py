@@ -26,7 +26,8 @@ from tileprof.analyzer.program.host_functions import VIEWS
 from tileprof.analyzer.program.triton_kernels import TritonKernel, launched, triton_kernels
 from tileprof.profile import LaunchVariant, seen_at
 
-_NUMBERS = ("min", "max", "int", "len", "cdiv", "size", "stride", "numel", "next_power_of_2")
+_NUMBERS = ("min", "max", "int", "len", "cdiv", "size", "stride", "numel", "slice",
+            "next_power_of_2")  # fmt: skip
 """Functions of numbers, by which a loop finds out about its part."""
 _PARTS = (*VIEWS, "narrow", "select", "movedim", "transpose", "permute", "t")
 """Methods that give a part of a tensor, or all of it in another order."""

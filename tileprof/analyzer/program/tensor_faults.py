@@ -24,6 +24,7 @@ from tileprof.analyzer.program.host_functions import (
     EMPTY,
     FILLED,
     HostFunction,
+    callables_of,
     functions_of,
     lines_of,
     viewed,
@@ -59,8 +60,11 @@ class TensorFault:
 def tensor_faults(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[TensorFault, ...]:
     """Return all such tensors of a file, none where it is no Python."""
     known = {each.name: each for each in kernels}
+    others = callables_of(text)
     return tuple(
-        found for function in functions_of(text) for found in _Faults(function, known).faults()
+        found
+        for function in functions_of(text)
+        for found in _Faults(function, known, others).faults()
     )
 
 

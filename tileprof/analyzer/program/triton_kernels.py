@@ -413,9 +413,11 @@ class _Reader:
                 other = above.orelse if node in above.body else above.body
                 if not any(self._stores(each, names) for part in other for each in ast.walk(part)):
                     return False
-            elif isinstance(above, (ast.If, ast.IfExp, ast.While, ast.Try)):
+            elif isinstance(above, (ast.If, ast.IfExp, ast.Try)):
                 return False
-            if isinstance(above, ast.For) and self._depends(above.iter):
+            if isinstance(above, (ast.For, ast.While)) and self._depends(
+                above.iter if isinstance(above, ast.For) else above.test
+            ):
                 return False
             node = above
         return True
