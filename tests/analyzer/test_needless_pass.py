@@ -232,6 +232,56 @@ def test_passes_that_something_needs(statements: list[str]) -> None:
     assert passes(*statements) == []
 
 
+HELPERS = """\
+def check(x, out):
+    assert x.shape == out.shape and x.is_contiguous()
+
+def show(x):
+    print(x)
+
+def launch(x, factors):
+    out = torch.empty(x.shape, dtype=torch.float32)
+    check(x, out)
+    scale[g](x, factors, out, n, 64)
+    return out
+
+class Scale(torch.autograd.Function):
+    def forward(ctx, x, factors):
+        out = torch.empty(x.shape, dtype=x.dtype)
+        scale[g](x, factors, out, n, 64)
+        return out
+
+def run(x, factors):
+"""
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        (["return launch(x.float(), factors)"], [("widened", False, "x.float()")]),
+        (["y = x.clone()", "return launch(y, factors=factors)"], [("copied", False, "x.clone()")]),
+        (["return launch(x, factors).to(x.dtype)"],
+         [("narrowed", True, "launch(x, factors).to(x.dtype)")]),
+        (["y = launch(x, factors)", "y = y.clone()", "return y"], [("copied", True, "y.clone()")]),
+        (["return Scale.apply(x.float(), factors)"], [("widened", False, "x.float()")]),
+        (["y = x.clone()", "launch(y, factors)", "return y"], []),
+        (["y = x.clone()", "show(y)", "return launch(y, factors)"], []),
+        (["y = launch(x, factors)", "return y, y.clone()"], []),
+        (["return launch(x.float(), x)"], []),
+        (["return launch(*both).half()"], []),
+    ],
+    ids=["argument", "name", "result", "name of a result", "autograd", "used again", "shown",
+         "both results", "given twice", "arguments not told"],
+)  # fmt: skip
+def test_passes_around_a_function_that_launches(
+    statements: list[str], expected: list[tuple[str, bool, str]]
+) -> None:
+    """Functions of the file are followed; one that only asks for a shape reads nothing."""
+    text = KERNELS.partition("def train")[0] + HELPERS + "".join(f"    {e}\n" for e in statements)
+    held = host_passes(text, triton_kernels(text))
+    assert [(each.how, each.result, each.call) for each in held] == expected
+
+
 CAST = "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda>"
 FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >"
 
