@@ -210,7 +210,8 @@ class HostFunction:
         """Return the arguments of a call of a function of the file, by its name for each; None for
         other calls."""
         function = self.others.get(ast.unparse(call.func))
-        if function is None or any(each.arg is None for each in call.keywords):
+        starred = any(isinstance(each, ast.Starred) for each in call.args)
+        if function is None or starred or any(each.arg is None for each in call.keywords):
             return None
         arguments = function.args
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]

@@ -90,7 +90,7 @@ class Launch:
     call: ast.Call
     grid: ast.expr
     given: Mapping[str, ast.expr]
-    """Arguments by the parameter that they are given for."""
+    """Arguments by the parameter that they are given for, those that are told."""
 
 
 @lru_cache(maxsize=64)
@@ -149,8 +149,8 @@ def is_kernel(function: ast.FunctionDef, imported: Mapping[str, str]) -> bool:
 
 
 def launched(node: ast.AST, kernels: Mapping[str, TritonKernel]) -> Launch | None:
-    """Return the launch that a call or a statement is; None where it is none, and where a list of
-    arguments is not told. `kernels`: by name."""
+    """Return the launch that a call or a statement is; None where it is none. `kernels`: by
+    name."""
     call = node.value if isinstance(node, ast.Expr) else node
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Subscript):
         return None
@@ -158,17 +158,18 @@ def launched(node: ast.AST, kernels: Mapping[str, TritonKernel]) -> Launch | Non
     if isinstance(function, ast.Call) and len(function.args) == 1:
         function = function.args[0]  # `wrap_triton(kernel)[grid](…)`
     kernel = kernels.get(ast.unparse(function).rpartition(".")[2])
-    given = None if kernel is None else given_for(kernel.parameters, call)
-    return Launch(kernel, call, call.func.slice, given) if kernel and given is not None else None
-
-
-def given_for(parameters: Sequence[str], call: ast.Call) -> dict[str, ast.expr] | None:
-    """Return the arguments of a call by parameter, those of a `**` left out; None where a `*` has
-    some."""
-    if any(isinstance(each, ast.Starred) for each in call.args):
+    if kernel is None:
         return None
+    return Launch(kernel, call, call.func.slice, given_for(kernel.parameters, call))
+
+
+def given_for(parameters: Sequence[str], call: ast.Call) -> dict[str, ast.expr]:
+    """Return the arguments of a call by parameter: all that are told, which those of a `**` are
+    not, nor those from a `*` on."""
     named = {each.arg: each.value for each in call.keywords if each.arg is not None}
-    return {**dict(zip(parameters, call.args)), **named}
+    starred = [at for at, each in enumerate(call.args) if isinstance(each, ast.Starred)]
+    plain = call.args[: min(starred, default=None)]
+    return {**dict(zip(parameters, plain)), **named}
 
 
 class _Renamed(ast.NodeTransformer):
@@ -227,8 +228,9 @@ class _File:
             self._read[name] = _Reader(self._functions[name], self).callee()
         callee = self._read.get(name)
         told = all(each.arg is not None for each in call.keywords)
-        given = given_for(callee.kernel.parameters, call) if callee is not None and told else None
-        return _Called(callee, given) if callee is not None and given is not None else None
+        if callee is None or not told or any(isinstance(each, ast.Starred) for each in call.args):
+            return None
+        return _Called(callee, given_for(callee.kernel.parameters, call))
 
 
 class _Reader:
