@@ -14,6 +14,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from tileprof.analyzer.numbers.programs import TENSOR_NAMES
 from tileprof.analyzer.program.calls import called, parsed
 from tileprof.analyzer.program.triton_kernels import (
     TritonKernel,
@@ -41,8 +42,6 @@ VIEWS = ("view", "reshape", "view_as", "reshape_as", "unflatten", "flatten", "ra
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like")
 _OF_OBJECT = ("isinstance", "len", "type", "is_tensor", *_LIKE)
 """Functions that read no element of a tensor."""
-_MOST_NAMES = 8
-"""Names of one tensor that are followed, one after the other."""
 _DESCRIBED = "from_tensor"
 """Function that describes a tensor to a kernel: `TensorDescriptor.from_tensor(x, …)`."""
 
@@ -156,7 +155,7 @@ class HostFunction:
 
     def _earlier(self, given: ast.expr) -> Iterator[ast.expr]:
         """Yield the names that a tensor had before, the first one last."""
-        for _ in range(_MOST_NAMES):
+        for _ in range(TENSOR_NAMES):
             given = viewed(given)
             yield given
             value = self.once(given)
@@ -164,7 +163,7 @@ class HostFunction:
                 return
             given = value
 
-    def uses(self, name: ast.expr, most: int = _MOST_NAMES) -> list[ast.expr]:
+    def uses(self, name: ast.expr, most: int = TENSOR_NAMES) -> list[ast.expr]:
         """The uses of a name's tensor, each with the views around it, those by other names too."""
         found = list[ast.expr]()
         for each in self._uses.get(self._names[name], ()) if isinstance(name, ast.Name) else ():
