@@ -8,11 +8,11 @@ widen, narrow or fill a tensor which one function of the text hands to a kernel 
     kernel[grid](x, out)
     return out.to(dtype)                   the kernel only stores to it, and nothing else reads it
 
-A call may stand in a function that calls the one which launches the kernel. Only what is plain
-counts: a name that a function assigns once, and of which all uses are seen. A
-copy stays where the kernel changes it, or where what was copied may change before the kernel reads
-it; zeros stay where atomics add to them, where the kernel reads them, and where memory decides what
-is stored.
+The call may stand in the function that calls the one which launches the kernel. Only what is plain
+counts: a tensor whose names are assigned in the order of statements, and of which all uses are
+seen. A copy stays where the kernel changes it, or where what was copied may change before the
+kernel reads it; zeros stay where atomics add to them, where the kernel reads them, and where memory
+decides what is stored.
 """
 
 from __future__ import annotations
