@@ -127,6 +127,29 @@ def test_launches_that_a_loop_cuts(old: str, new: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("head", "body", "count"),
+    [
+        ("one, other in zip(x.chunk(8), out.chunk(8))", ["CALL(one, other, rows, 0, 128)"], 8),
+        ("n, one in enumerate(torch.split(x, 64))", ["CALL(one, out[n], rows, 0, 128)"], 0),
+        ("first in range(0, rows, 64)",
+         ["last = min(first + 64, rows)", "one, other = x[first:last], out.narrow(0, first, 64)",
+          "with torch.cuda.device(x.device):", "    CALL(one, other.view(-1), rows, 0, 128)"], 0),
+    ],
+    ids=["chunks", "numbered parts", "slices"],
+)  # fmt: skip
+def test_launches_on_parts_that_have_names(head: str, body: list[str], count: int) -> None:
+    """Chunks, and slices between numbers that the loop works out; not a part of one tensor that
+    another launch stores to."""
+    lines = [each.replace("CALL", "scale[(rows // 8,)]") for each in (f"for {head}:", *body)]
+    before = LAUNCHES.partition("    parts =")[0]
+    text = before + "\n".join([f"    {lines[0]}", *(f"        {each}" for each in lines[1:])])
+    found = split_launch(text, "scale")
+    assert found is not None
+    assert found.count == count
+    assert split_launch(text.replace("out", "x"), "scale") is None
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         (CALL, "(x, x, rows, part, 128)"),  # it may load what an earlier launch stored

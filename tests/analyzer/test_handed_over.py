@@ -8,7 +8,11 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import FILE, MS, Step
-from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
+from tileprof.analyzer.program.triton_calls import (
+    HandedOver,
+    handed_over,
+    handed_over_unnamed,
+)
 from tileprof.errors import Location
 from tileprof.profile import LaunchVariant, Metric, Origin, Profile, TensorArgument
 
@@ -50,6 +54,8 @@ def test_what_one_stores_and_the_next_loads() -> None:
     assert handed_over(text(FIRST, SECOND)) == (pair,)
     assert handed_over(text(FIRST, "multiply[grid](gate, active, result, count, 128)")) == (pair,)
     assert handed_over(text(FIRST, "multiply[grid](x=gate, y=active, out=a, count=n)")) == (pair,)
+    later = HandedOver("active", "silu", "multiply", LINE, LINE + 2)
+    assert handed_over(text(FIRST, "result = torch.empty_like(active)", SECOND)) == (later,)
 
 
 @pytest.mark.parametrize(
@@ -139,3 +145,51 @@ def test_kernels_that_nothing_is_handed_over_between() -> None:
     """The same times, another text; and kernels whose bytes are not known."""
     assert not found(block(FIRST, SECOND.replace("active", "other")), "fusion")
     assert not found(block(FIRST, SECOND, moved=0), "fusion")
+
+
+def in_functions(y: Origin | None, often: int, blocks: float) -> Profile:
+    """The same kernels, launched by functions of their own, as the recorder saw it."""
+    silu = "def activate(x):\n    silu[grid](x, out, count, 128)\n"
+    other = "def gate(x, y):\n    multiply[grid](x, y, result, count, 128)\n"
+    kernels = KERNELS.partition("def train")[0]
+    at = kernels.count("\n") + 2
+    origin = Origin("silu", at, "out")
+    given = (
+        TensorArgument("x", "float32", 2_000_000_000, 4, 0, origin),
+        TensorArgument("y", "float32", 2_000_000_000, 4, 1, y),
+    )
+    launches = (
+        LaunchVariant("silu", Location(FILE, at), 11, 0, ()),
+        LaunchVariant("multiply", Location(FILE, at + 2), often, 0, given),
+    )
+    step = Step()
+    step.builder.declare(Metric("bytes", "bytes"))
+    for name, line, each in (("silu", at, 20.0), ("multiply", at + 2, blocks)):
+        kernel = step.launch(step.frame(step.top, name, line), name, 10 * MS)
+        step.builder.add(kernel, "bytes", 2 * 8e9 * 20)
+        step.builder.add(kernel, "blocks", each)
+    held = step.profile({"hbm_read": 4e12}, sources={FILE: kernels + silu + other})
+    peaks = tuple(replace(each, unit="bytes/s") for each in held.tables.device_peaks)
+    return replace(held, tables=replace(held.tables, launches=launches, device_peaks=peaks))
+
+
+@pytest.mark.parametrize(
+    ("y", "often", "blocks", "count"),
+    [
+        (None, 11, 20.0, 1),
+        (Origin("product", 40, "out"), 11, 20.0, 0),
+        (None, 5, 20.0, 0),
+        (None, 11, 40.0, 0),
+        (None, 11, 0.0, 0),
+    ],
+    ids=["alone", "beside another kernel's", "less often", "another grid", "blocks not known"],
+)
+def test_tensor_between_functions_of_their_own(
+    y: Origin | None, often: int, blocks: float, count: int
+) -> None:
+    """What was seen of launches tells who wrote a tensor, if no text has both launches."""
+    profile = in_functions(y, often, blocks)
+    titles = [each.title for each in found(profile, "fusion")]
+    assert titles == ["silu and multiply exchange x through memory"] * count
+    sources, launches = profile.tables.sources, profile.tables.launches
+    assert len([*handed_over_unnamed(sources, launches[1:])]) == 0

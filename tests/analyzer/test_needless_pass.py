@@ -42,6 +42,32 @@ def lower(x, out, count, block: tl.constexpr):
     tl.store(out + row * count + at, tl.load(x + row * count + at), mask=at <= row)
 
 @triton.jit
+def row_of(x, place, count, block: tl.constexpr):
+    at = tl.arange(0, block)
+    return tl.load(x + place * count + at, mask=at < count)
+
+@triton.jit
+def keep(x, place, value, count, block: tl.constexpr):
+    at = tl.arange(0, block)
+    tl.store(x + place * count + at, value.to(x.dtype.element_ty), mask=count > at)
+
+@triton.jit
+def twice(x, out, rows, count, EVEN: tl.constexpr, block: tl.constexpr):
+    row = tl.program_id(0)
+    if row >= rows:
+        return
+    held = row_of(x, row, count, block)
+    if EVEN:
+        tl.store(row * block + tl.arange(0, block) + out, 2 * held)
+    else:
+        keep(out, row, 2 * held, count, block)
+
+@triton.jit
+def moved(x, rows, out, count, block: tl.constexpr):
+    row = tl.program_id(0)
+    keep(out, tl.load(rows + row), row_of(x, row, count, block), count, block)
+
+@triton.jit
 def in_place(x, count, block: tl.constexpr):
     at = x + tl.program_id(0) * block + tl.arange(0, block)
     tl.store(at, tl.load(at) + 1)
@@ -140,8 +166,31 @@ def passes(*statements: str) -> list[tuple[str, bool, str, int]]:
          ("narrowed", True, "out.to(torch.bfloat16)", 2)),
         ([EMPTY, "scale[g](x, factors, out, n, 64)", "result.copy_(out)"],
          ("copied", True, "result.copy_(out)", 2)),
+        (["x = x.float()", "scale[g](x, factors, out, n, 64)"],
+         ("widened", False, "x.float()", 0)),
+        (["x = x.view(-1, m).float().view(-1)", "scale[g](x.detach(), factors, out, n, **meta)"],
+         ("widened", False, "x.view(-1, m).float()", 0)),
+        (["y, z = x.clone(), n", "wrap_triton(scale)[g](y, factors, out, z, 64)"],
+         ("copied", False, "x.clone()", 0)),
+        (["scale[g](TensorDescriptor.from_tensor(x.clone(), s), factors, out, n, 64)"],
+         ("copied", False, "x.clone()", 0)),
+        (["out = torch.empty_like(x)", "out.zero_()", "scale[g](x, factors, out, n, 64)"],
+         ("filled", False, "out.zero_()", 1)),
+        (["out = torch.empty_like(x).fill_(0)", "scale[g](x, factors, out, n, 64)"],
+         ("filled", False, "torch.empty_like(x).fill_(0)", 0)),
+        (["out = torch.zeros_like(x)", "twice[g](x, out, n, m, True, 64)", "return out"],
+         ("filled", False, "torch.zeros_like(x)", 0)),
+        (["twice[g](x.clone(), out, n, m, True, 64)"], ("copied", False, "x.clone()", 0)),
+        ([EMPTY, "rows = out.view(-1)", "scale[g](x, factors, rows, n, 64)",
+          "out = out.to(x.dtype)", "return out"], ("narrowed", True, "out.to(x.dtype)", 3)),
+        ([EMPTY, "scale[g](x, factors, out, n, 64)", "return out.view(m, n).type_as(x)"],
+         ("narrowed", True, "out.view(m, n).type_as(x)", 2)),
+        ([EMPTY, "kind = torch.bfloat16", "scale[g](x, factors, out, n, 64)",
+          "return out.to(kind)"], ("narrowed", True, "out.to(kind)", 3)),
     ],
-    ids=["widened", "widened before", "cloned", "zeros", "narrowed", "copied after"],
+    ids=["widened", "widened before", "cloned", "zeros", "narrowed", "copied after", "bound again",
+         "views", "a pair", "described", "set to zero", "filled at once", "stored in two branches",
+         "by functions", "as another tensor", "as a tensor's type", "a name of a type"],
 )  # fmt: skip
 def test_passes_that_one_kernel_alone_needs(
     statements: list[str], expected: tuple[str, bool, str, int]
@@ -167,15 +216,70 @@ def test_passes_that_one_kernel_alone_needs(
         ["out = torch.zeros_like(x)", "print(out)", "scale[g](x, factors, out, n, 64)"],
         [EMPTY, "scale[g](x, factors, out, n, 64)", "return out, out.to(torch.bfloat16)"],
         ["scale[g](*given)"],
+        ["if n:", "    x = x.float()", "scale[g](x, factors, out, n, 64)"],
+        ["y = x.view(-1)", "x = x.clone()", "scale[g](x, factors, out, n, 64)", "y.add_(1)"],
+        ["out = torch.zeros_like(x)", "moved[g](x, rows, out, n, 64)"],
+        ["y = x.clone()", "z = y.view(-1)", "z.add_(1)", "scale[g](y, factors, out, n, 64)"],
     ],
     ids=["used again", "changed meanwhile", "written over", "in place", "another order",
          "narrower input", "atomics", "sums of atomics", "rows that memory names",
          "a part is stored", "read and written", "read before", "both are wanted",
-         "arguments not told"],
+         "arguments not told", "bound in a branch", "another name changes it",
+         "rows that memory names for a function", "a view is changed"],
 )  # fmt: skip
 def test_passes_that_something_needs(statements: list[str]) -> None:
     """Nothing is said."""
     assert passes(*statements) == []
+
+
+HELPERS = """\
+def check(x, out):
+    assert x.shape == out.shape and x.is_contiguous()
+
+def show(x):
+    print(x)
+
+def launch(x, factors):
+    out = torch.empty(x.shape, dtype=torch.float32)
+    check(x, out)
+    scale[g](x, factors, out, n, 64)
+    return out
+
+class Scale(torch.autograd.Function):
+    def forward(ctx, x, factors):
+        out = torch.empty(x.shape, dtype=x.dtype)
+        scale[g](x, factors, out, n, 64)
+        return out
+
+def run(x, factors):
+"""
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        (["return launch(x.float(), factors)"], [("widened", False, "x.float()")]),
+        (["y = x.clone()", "return launch(y, factors=factors)"], [("copied", False, "x.clone()")]),
+        (["return launch(x, factors).to(x.dtype)"],
+         [("narrowed", True, "launch(x, factors).to(x.dtype)")]),
+        (["y = launch(x, factors)", "y = y.clone()", "return y"], [("copied", True, "y.clone()")]),
+        (["return Scale.apply(x.float(), factors)"], [("widened", False, "x.float()")]),
+        (["y = x.clone()", "launch(y, factors)", "return y"], []),
+        (["y = x.clone()", "show(y)", "return launch(y, factors)"], []),
+        (["y = launch(x, factors)", "return y, y.clone()"], []),
+        (["return launch(x.float(), x)"], []),
+        (["return launch(*both).half()"], []),
+    ],
+    ids=["argument", "name", "result", "name of a result", "autograd", "used again", "shown",
+         "both results", "given twice", "arguments not told"],
+)  # fmt: skip
+def test_passes_around_a_function_that_launches(
+    statements: list[str], expected: list[tuple[str, bool, str]]
+) -> None:
+    """Functions of the file are followed; one that only asks for a shape reads nothing."""
+    text = KERNELS.partition("def train")[0] + HELPERS + "".join(f"    {e}\n" for e in statements)
+    held = host_passes(text, triton_kernels(text))
+    assert [(each.how, each.result, each.call) for each in held] == expected
 
 
 CAST = "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda>"
@@ -183,14 +287,18 @@ FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFuncto
 
 
 def recorded(
-    text: str, kernel: str, blocks: float = 0, lines: tuple[int, int] | None = (2, 1)
-) -> Profile:
+    text: str, kernel: str, blocks: float = 0, lines: tuple[int, int] | None = (2, 1),
+    other: str = "",
+) -> Profile:  # fmt: skip
     """A step of 40 ms: 10 of a pass, 30 of a kernel that moves 100 GB; the memory gives 4 TB/s.
 
     `lines`: of the pass and of the launch, after the first statement; None: none were recorded.
+    `other`: another kernel, of 5 ms.
     """
     step = Step()
     step.builder.declare(Metric("bytes", "bytes"))
+    if other:
+        step.builder.add(step.launch(-1, other, 5 * MS), "blocks", 20)
     for name, time, line in zip((kernel, "scale"), (10, 30), lines or (0, 0)):
         above = step.frame(step.top, "train", FIRST + line) if lines else -1
         node = step.launch(above, name, time * MS)
@@ -279,6 +387,14 @@ def test_fill_that_no_text_has() -> None:
     assert finding.confidence == "low"
     assert "If scale stores all of that tensor" in finding.author
     assert not found(recorded(text, FILL, 20 * 2.5e6, (5, 0)), "needless-pass")
+
+
+@pytest.mark.parametrize(("blocks", "count"), [(20 * 6e6, 1), (20 * 5e6, 0)])
+def test_cast_beside_others_without_lines(blocks: float, count: int) -> None:
+    """Of two casts the one is meant whose grid fits the result; none where no grid does."""
+    other = CAST.replace("<8", "<4")
+    profile = seen(recorded(NARROWED, CAST, blocks, None, other), 1, (6.144e9, 4))
+    assert len(found(profile, "needless-pass")) == count
 
 
 def test_two_passes_of_a_line_are_one_finding() -> None:

@@ -71,11 +71,18 @@ def faults(*statements: str) -> list[tuple[str, str]]:
           "return out"], [("unaligned", "out")]),
         (["both[g](x.flatten()[3:], taken, taken, n, 64)"], [("unaligned", "x")]),
         (["both[g](x[1:], taken, taken, n, 64)"], []),
+        (["held = torch.empty(n + 8)", "out = held[8:].view(x.shape)",
+          "both[g](x, taken, out, n, 64)", "return out"], [("unaligned", "out")]),
+        ([NEW, "both[g](x, torch.empty_like(x), out, n, 64)", "return out"], [("unread", "kept")]),
+        ([NEW, "flat = kept.view(-1)", "both[g](x, flat, out, n, 64)", "return out"],
+         [("unread", "kept")]),
+        ([NEW, "flat = kept.view(-1)", "both[g](x, flat, out, n, 64)", "return out, kept"], []),
         (["both[g](x.view(-1)[:3], taken, taken, n, 64)"], []),
     ],
     ids=["counted", "by name", "from 1", "even ones", "another order", "changed", "no addresses",
          "unread", "its shape", "returned", "printed", "nothing is read", "behind a begin",
-         "flat", "rows", "up to"],
+         "flat", "rows", "behind the begin of another", "without a name", "a view",
+         "a view, returned", "up to"],
 )  # fmt: skip
 def test_faults_of_tensors(statements: list[str], expected: list[tuple[str, str]]) -> None:
     """Numbers in order by which rows are taken, what is stored for nobody, and odd begins."""
@@ -195,6 +202,24 @@ def test_indices_of_a_kernel() -> None:
     shift, both = triton_kernels(text("pass"))
     assert (set(shift.indices), set(both.indices)) == ({"order"}, set())
     assert (shift.inclusive, both.inclusive) == ({10: "n"}, {})
+
+
+@pytest.mark.parametrize(
+    ("real", "last"),
+    [
+        ("at <= (n - 1)", "n"),
+        ("n - 1 >= at", "n"),
+        ("at + 1 <= n", "n"),
+        ("(at >= 0) & (at <= end)", "n"),
+        ("at + 2 <= n", ""),
+        ("at <= n", ""),
+    ],
+)
+def test_masks_up_to_the_last_index(real: str, last: str) -> None:
+    """However the comparison is written, and whether the last index has a name."""
+    text = TEXT.replace("real = at <= n - 1", f"end = n - 1; real = {real}")
+    shift, _ = triton_kernels(text + "    pass\n")
+    assert shift.inclusive == ({10: last} if last else {})
 
 
 def test_only_finding_has_its_line() -> None:

@@ -27,3 +27,9 @@ STEADY_ONCE = 2
 THREADS_SEVERAL = 0.05
 """Share of the longest thread's time from which another thread counts as running beside it. By
 hand."""
+
+# -- tensors of the host
+
+TENSOR_NAMES = 8
+"""Names of one tensor in a function of the host that are followed, one after the other. More would
+only cost time: no program has so many."""

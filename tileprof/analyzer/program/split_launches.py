@@ -5,6 +5,8 @@ Out: `Split`, where one launch over all parts could take the place of the loop.
 
     for part in range(8):
         kernel[(rows // 8,)](x, out, part)
+    for one, other in zip(x.chunk(8), out.chunk(8)):
+        kernel[(rows // 8,)](one, other)
 
 Launches are parts of one where only numbers that follow from the loop's index differ between them,
 and the kernel loads from no tensor that it stores to, so that none needs what another one wrote.
@@ -16,12 +18,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tileprof.analyzer.program.calls import parsed
+from tileprof.analyzer.program.calls import called, parsed
+from tileprof.analyzer.program.host_functions import VIEWS
 from tileprof.analyzer.program.triton_kernels import TritonKernel, launched, triton_kernels
 from tileprof.profile import LaunchVariant, seen_at
+
+_NUMBERS = ("min", "max", "int", "len", "cdiv", "size", "stride", "numel", "slice",
+            "next_power_of_2")  # fmt: skip
+"""Functions of numbers, by which a loop finds out about its part."""
+_PARTS = (*VIEWS, "narrow", "select", "movedim", "transpose", "permute", "t")
+"""Methods that give a part of a tensor, or all of it in another order."""
+_CUT = ("chunk", "split", "tensor_split", "unbind")
+"""Methods that give all parts of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,7 @@ class Split:
     """First line of the statement that launches."""
     end_line: int
     index: str
-    """Name of the loop's index."""
+    """Name of what the loop goes over, as the loop's head has it."""
     count: int
     """Iterations, the most that the text allows; 0 where it does not say how many."""
     may_be_one: bool = False
@@ -56,71 +67,154 @@ def split_launch(text: str, kernel: str) -> Split | None:
     for around in ast.walk(tree) if len(grids) == 1 else ():
         if isinstance(around, ast.FunctionDef):
             for loop in ast.walk(around):
-                if isinstance(loop, ast.For) and any(launched(e, kernels) for e in loop.body):
-                    return _of_loop(loop, kernels, around)
+                if isinstance(loop, ast.For):
+                    body = list(_straight(loop.body))
+                    if any(launched(each, kernels) for each in body):
+                        return _of_loop(loop, body, kernels, around)
     return None
 
 
+def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a body, those under a `with` included."""
+    for each in body:
+        if isinstance(each, ast.With):
+            yield from _straight(each.body)
+        else:
+            yield each
+
+
 def _of_loop(
-    loop: ast.For, kernels: Mapping[str, TritonKernel], around: ast.FunctionDef
-) -> Split | None:
-    index = loop.target
-    if not isinstance(index, ast.Name) or (iterations := _range(loop.iter)) is None:
+    loop: ast.For, body: list[ast.stmt], kernels: Mapping[str, TritonKernel],
+    around: ast.FunctionDef,
+) -> Split | None:  # fmt: skip
+    if (iterations := _iterations(loop)) is None:
         return None
-    launches = [launched(each, kernels) for each in loop.body]
-    derived = {index.id}
-    for statement, launch in zip(loop.body, launches):
+    parts = dict(iterations.parts)
+    launches = [launched(each, kernels) for each in body]
+    derived = _names(loop.target)
+    for statement, launch in zip(body, launches):
         if launch is not None:
             continue
-        # Numbers of a part, as `first = part * rows`: nothing else is done between launches.
-        if not isinstance(statement, ast.Assign) or any(
-            isinstance(node, ast.Call) for node in ast.walk(statement.value)
-        ):
+        # What a part is, as `first = part * rows`: nothing else is done between launches.
+        if not isinstance(statement, ast.Assign) or not all(
+            called(node) in (*_NUMBERS, *_PARTS)
+            for node in ast.walk(statement.value) if isinstance(node, ast.Call)
+        ):  # fmt: skip
             return None
-        derived |= {name for each in statement.targets for name in _names(each)}
+        for target in statement.targets:
+            parts |= _parts(target, statement.value, parts)
+            derived |= _names(target)
     held = [each for each in launches if each is not None]
     if len(held) != 1:
         return None
     kernel, given, call = held[0].kernel, held[0].given, held[0].call
     differ = {name for name, value in given.items() if _names(value) & derived}
-    if kernel.unknown or not differ & kernel.placed:
+    if kernel.unknown or not differ & {*kernel.placed, *kernel.indices}:
         return None
     loads, stores = (
-        {_tensor(given, each, derived) for each in accessed}
+        {_tensor(given.get(each), derived, parts) for each in accessed}
         for accessed in (kernel.loads, {*kernel.stores, *kernel.added})
     )
     if not stores or None in loads | stores or loads & stores:
         return None
-    counts = _counts(iterations, around)
+    counts = _counts(iterations.count, around)
     given_index = (
-        name for name, each in given.items() if isinstance(each, ast.Name) and each.id == index.id
-        and len(iterations.args) < 3
+        name for name, each in given.items()
+        if isinstance(each, ast.Name) and each.id == iterations.index
     )  # fmt: skip
     return Split(
-        call.lineno, call.end_lineno or call.lineno, index.id, max(counts, default=0), 1 in counts,
-        next(given_index, ""),
+        call.lineno, call.end_lineno or call.lineno, ast.unparse(loop.target),
+        max(counts, default=0), 1 in counts, next(given_index, ""),
     )  # fmt: skip
 
 
-def _range(node: ast.expr) -> ast.Call | None:
-    is_range = isinstance(node, ast.Call) and ast.unparse(node.func) == "range"
-    return node if is_range and isinstance(node, ast.Call) else None
+@dataclass(frozen=True, slots=True)
+class _Iterations:
+    """What a loop goes over."""
+
+    count: ast.expr | None = None
+    """How many iterations there are; None if the text does not say."""
+    index: str = ""
+    """Name of a number that goes up by one; empty if there is none."""
+    parts: Mapping[str, str | None] = field(default_factory=dict)
+    """By name that stands for a part of a tensor each time, that tensor."""
 
 
-def _tensor(given: Mapping[str, ast.expr], parameter: str, derived: set[str]) -> str | None:
-    """The tensor that is given for a parameter, a part of it included: `x` of `x[part]`; None where
-    the loop may give another one each time."""
-    value = given.get(parameter)
-    while isinstance(value, ast.Subscript):
-        value = value.value
+def _iterations(loop: ast.For) -> _Iterations | None:
+    """What a loop goes over: numbers, parts of tensors, or both; None for anything else."""
+    iterable, target = loop.iter, loop.target
+    if not isinstance(iterable, ast.Call):
+        return None
+    name = called(iterable)
+    if name == "enumerate" and iterable.args and isinstance(target, ast.Tuple):
+        first, *others = target.elts
+        inner = _of_parts(others[0], iterable.args[0]) if len(others) == 1 else None
+        index = first.id if isinstance(first, ast.Name) else ""
+        return None if inner is None else replace(inner, index=index)
+    if name != "range" or not isinstance(target, ast.Name):
+        return _of_parts(target, iterable)
+    given = iterable.args
+    return _Iterations(given[0] if len(given) == 1 else None, target.id if len(given) < 3 else "")
+
+
+def _of_parts(target: ast.expr, iterable: ast.expr) -> _Iterations | None:
+    """The parts of tensors that a loop goes over."""
+    if not isinstance(iterable, ast.Call):
+        return None
+    if called(iterable) == "zip" and isinstance(target, ast.Tuple):
+        pairs = [_of_parts(one, each) for one, each in zip(target.elts, iterable.args)]
+        held = [each for each in pairs if each is not None]
+        if len(held) != len(target.elts) or not held:
+            return None
+        return replace(held[0], parts={k: v for each in held for k, v in each.parts.items()})
+    method = iterable.func
+    if (
+        called(iterable) not in _CUT or not isinstance(method, ast.Attribute)
+        or not isinstance(target, ast.Name)
+    ):  # fmt: skip
+        return None
+    of_torch = ast.unparse(method.value) == "torch"
+    tensor, *more = [*iterable.args] if of_torch else [method.value, *iterable.args]
+    count = more[0] if more and called(iterable) == "chunk" else None
+    return _Iterations(count, parts={target.id: _tensor(tensor, set(), {})})
+
+
+def _parts(
+    target: ast.expr, value: ast.expr, parts: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """By name that is bound to a part of a tensor, that tensor."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = zip(target.elts, value.elts)
+        return {k: v for one, of in pairs for k, v in _parts(one, of, parts).items()}
+    part = isinstance(value, ast.Subscript) or (
+        isinstance(value, ast.Call) and called(value) in _PARTS
+    )
+    if not isinstance(target, ast.Name) or not part:
+        return {}
+    return {target.id: _tensor(value, set(), parts)}
+
+
+def _tensor(
+    value: ast.expr | None, derived: set[str], parts: Mapping[str, str | None]
+) -> str | None:
+    """The tensor that an argument is, or is a part of: `x` of `x[part]`; None where a loop may give
+    another one each time, by names that its part decides (`derived`)."""
+    while True:
+        if isinstance(value, ast.Subscript):
+            value = value.value
+        elif isinstance(value, ast.Call) and called(value) in _PARTS:
+            value = value.func.value if isinstance(value.func, ast.Attribute) else None
+        else:
+            break
+    if isinstance(value, ast.Name) and value.id in parts:
+        return parts[value.id]
     if not isinstance(value, ast.Name | ast.Attribute) or _names(value) & derived:
         return None
     return ast.unparse(value)
 
 
-def _counts(iterations: ast.Call, around: ast.FunctionDef) -> tuple[int, ...]:
+def _counts(end: ast.expr | None, around: ast.FunctionDef) -> tuple[int, ...]:
     """How many iterations there are, in each case that the text has; nothing if it does not say."""
-    end = iterations.args[0] if len(iterations.args) == 1 else None
     if isinstance(end, ast.Name):
         values = [
             each.value for each in ast.walk(around) if isinstance(each, ast.Assign)

@@ -24,15 +24,14 @@ from tileprof.analyzer.program.host_functions import (
     EMPTY,
     FILLED,
     HostFunction,
+    callables_of,
     functions_of,
     lines_of,
+    viewed,
 )
 from tileprof.analyzer.program.triton_kernels import Launch, TritonKernel
 
 Fault: TypeAlias = Literal["counted", "unread", "unaligned"]
-
-_VIEWS = ("view", "reshape", "view_as", "unflatten", "unsqueeze")
-"""Methods whose result begins where the tensor does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,11 @@ class TensorFault:
 def tensor_faults(text: str, kernels: tuple[TritonKernel, ...]) -> tuple[TensorFault, ...]:
     """Return all such tensors of a file, none where it is no Python."""
     known = {each.name: each for each in kernels}
+    others = callables_of(text)
     return tuple(
-        found for function in functions_of(text) for found in _Faults(function, known).faults()
+        found
+        for function in functions_of(text)
+        for found in _Faults(function, known, others).faults()
     )
 
 
@@ -77,9 +79,9 @@ class _Faults(HostFunction):
             if not {*kernel.stores, *kernel.added} - unread:
                 unread = set()  # then nothing of the kernel is read, as in a measurement of it
             for parameter, given in launch.given.items():
-                made = self._made(given)
+                made = self.made(given)
                 accesses = {*kernel.loads.get(parameter, ()), *kernel.stores.get(parameter, ())}
-                offset = _offset(made) if accesses else 0
+                offset = self._offset(made) if accesses else 0
                 found: dict[Fault, bool] = {
                     "counted": self._counts(launch, parameter), "unread": parameter in unread,
                     "unaligned": offset > 0,
@@ -90,27 +92,35 @@ class _Faults(HostFunction):
                         parameter, tuple(sorted(accesses)), lines_of(launch.call), offset,
                     )  # fmt: skip
 
-    def _made(self, given: ast.expr) -> ast.expr:
-        """Return what was bound to an argument's name, where that is plain, else the argument."""
-        value = self.once(given.id) if isinstance(given, ast.Name) else None
-        return value or given
-
     def _counts(self, launch: Launch, parameter: str) -> bool:
         """Whether a kernel takes its rows by 0, 1, 2, …, which nothing changes."""
         kernel, given = launch.kernel, launch.given[parameter]
         if parameter not in kernel.indices or not kernel.only_loads(parameter):
             return False
-        alone = not isinstance(given, ast.Name) or self.is_loaded_alone(given.id)
-        return alone and _numbers_in_order(self._made(given))
+        name = self.first_name(given)
+        alone = name is None or self.is_loaded_alone(name)
+        return alone and _numbers_in_order(self.made(given))
 
     def _unread(self, launch: Launch, parameter: str) -> bool:
         """Whether a kernel alone has a new tensor, and only stores to it."""
         given = launch.given[parameter]
-        if not isinstance(given, ast.Name) or not launch.kernel.only_stores(parameter):
+        if not launch.kernel.only_stores(parameter):
             return False
-        made = self._made(given)
+        made, name = self.made(given), self.first_name(given)
         fresh = isinstance(made, ast.Call) and called(made) in (*EMPTY, *FILLED)
-        return fresh and all(e is given or self.is_of_shape(e) for e in self.uses[given.id])
+        uses = [] if name is None else self.uses(name)
+        return fresh and all(each is given or self.is_of_shape(each) for each in uses)
+
+    def _offset(self, node: ast.expr) -> int:
+        """Elements that a slice of a tensor of one axis leaves out before it; 0 for what is
+        none."""
+        node = viewed(node)
+        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
+            return 0
+        lower, of = node.slice.lower, self.once(node.value) or node.value
+        if not isinstance(lower, ast.Constant) or not isinstance(lower.value, int):
+            return 0
+        return lower.value if isinstance(of, ast.Call) and _has_one_axis(of) else 0
 
 
 def _numbers_in_order(node: ast.expr) -> bool:
@@ -123,24 +133,10 @@ def _numbers_in_order(node: ast.expr) -> bool:
             return counted and all(
                 isinstance(each, ast.Constant) and each.value == at for each, at in given
             )
-        if called(node) not in (*CASTS, "int", "to", "type", "cuda", "contiguous"):
+        if called(node) not in (*CASTS, "to", "type", "cuda", "contiguous"):
             return False
         node = node.func.value
     return False
-
-
-def _offset(node: ast.expr) -> int:
-    """Elements that a slice of a tensor of one axis leaves out before it; 0 for what is none."""
-    while isinstance(node, ast.Call) and called(node) in _VIEWS:
-        if not isinstance(node.func, ast.Attribute):
-            return 0
-        node = node.func.value
-    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
-        return 0
-    lower, of = node.slice.lower, node.value
-    if not isinstance(lower, ast.Constant) or not isinstance(lower.value, int):
-        return 0
-    return lower.value if isinstance(of, ast.Call) and _has_one_axis(of) else 0
 
 
 def _has_one_axis(call: ast.Call) -> bool:

@@ -3,20 +3,23 @@
 In: the text of a file, as a profile keeps it, with kernels and the statements that launch them; the
 arguments of launches, where they were seen.  Out: pairs of launches, one right after the other over
 the same grid, of which the second loads what the first stores: by a name that both are given, or as
-was seen.
+was seen. Functions of their own may launch them; then what was seen tells all but what the kernels
+do.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from tileprof.analyzer.program.calls import bodies
+from tileprof.analyzer.program.calls import bodies, called
+from tileprof.analyzer.program.host_functions import EMPTY
 from tileprof.analyzer.program.triton_kernels import (
     Launch,
+    kernels_of,
     launched,
     triton_kernels,
 )
@@ -55,6 +58,42 @@ def handed_over(
     return tuple(found)
 
 
+def handed_over_unnamed(
+    texts: Mapping[str, str], launches: Sequence[LaunchVariant]
+) -> Iterator[tuple[HandedOver, str, str]]:
+    """Yield pairs of which no text has both launches one right after the other, with the files of
+    the two: what the second loads of other kernels is a tensor that the first one alone wrote."""
+    kernels = {each.name: each for each in kernels_of(texts.values())}
+    for other in launches:
+        kernel = kernels.get(other.kernel)
+        seen = [each for each in launches if each.kernel == other.kernel]
+        if kernel is None or kernel.multiplies or len(seen) != 1 or other.others:
+            continue
+        loaded = {
+            (each.origin.kernel, each.origin.line): each
+            for name in kernel.loads if kernel.only_loads(name)
+            if (each := other.tensor(name)) is not None and each.origin is not None
+        }  # fmt: skip
+        others = (other.tensor(name) for name in {*kernel.parameters} - {*loaded})
+        makers = {(e.origin.kernel, e.origin.line) for e in others if e and e.origin}
+        if len(loaded) != 1 or makers != {*loaded}:
+            continue
+        (tensor,) = loaded.values()
+        assert tensor.origin is not None
+        first, line = kernels.get(tensor.origin.kernel), tensor.origin.line
+        firsts = [each for each in launches if each.kernel == tensor.origin.kernel]
+        if (
+            first is None or first.multiplies or first is kernel or len(firsts) != 1
+            or firsts[0].place.line != line or firsts[0].looked_at != other.looked_at
+            or not first.only_stores(tensor.origin.parameter)
+        ):  # fmt: skip
+            continue
+        names = first.name, kernel.name
+        size = float(tensor.elements * tensor.width)
+        pair = HandedOver(tensor.parameter, *names, line, other.place.line, size)
+        yield pair, firsts[0].place.file, other.place.file
+
+
 @lru_cache(maxsize=64)
 def _neighbours(text: str) -> tuple[tuple[Launch, Launch], ...]:
     """Launches, one right after the other over the same grid, of kernels that multiply no tiles."""
@@ -63,10 +102,17 @@ def _neighbours(text: str) -> tuple[tuple[Launch, Launch], ...]:
         (one, other)
         for body in bodies(text)
         for one, other in pairwise(
-            launched(each, kernels) if isinstance(each, ast.Expr) else None for each in body
+            launched(each, kernels) if isinstance(each, ast.Expr) else None
+            for each in body if not _makes_empty(each)
         )
         if one is not None and other is not None and ast.dump(one.grid) == ast.dump(other.grid)
-    )
+    )  # fmt: skip
+
+
+def _makes_empty(statement: ast.stmt) -> bool:
+    """Whether a statement only makes a tensor that is not written yet."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Call) and called(value) in EMPTY
 
 
 def _names(launch: Launch, parameters: Iterable[str]) -> list[str]:

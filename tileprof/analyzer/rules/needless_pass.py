@@ -154,9 +154,10 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
     sources = tree.profile.tables.sources
     for file, text in sources.items():
         kernels = kernels_of(sources.values(), text)
-        for written in host_passes(text, kernels) if kernels else ():
+        found = host_passes(text, kernels) if kernels else ()
+        for written in found:
             each, elements = _as_seen(tree.profile.tables.launches, file, written)
-            if each.result and each.how in _CASTS and not each.before:
+            if not each.result and each.how == "widened" and each.after <= NEEDLESS_PASS_NARROW:
                 continue
             works = np.flatnonzero(
                 tree.kind("kernel") & (tree.time > 0) & _named(tree, each.kernel)
@@ -165,12 +166,26 @@ def _seen(tree: Contexts) -> Iterator[_Seen]:
             nodes = [node for node in passes if _is_at(tree, node, file, each.lines)]
             if nodes:
                 works = [node for node in works if _is_at(tree, node, file, each.launch)]
-            elif not _fits(tree, each, text, passes, works):
-                continue
             else:
-                nodes = passes
+                sized = [node for node in passes if _has(tree, node, elements)]
+                nodes = sized if len(passes) > 1 else passes
+                often = _alike(found, written)
+                if not _fits(tree, each, "" if len(passes) > 1 else text, nodes, works, often):
+                    continue
+            if each.result and each.how in _CASTS:
+                after = each.after or max((_cast_width(tree, node) for node in nodes), default=0)
+                each = _cast_result(each, each.before, after)
+                if not (each.before and each.after):
+                    continue
             if nodes and works:
                 yield _Seen(each, file, nodes, works, elements)
+
+
+def _alike(found: Iterable[HostPass], one: HostPass) -> int:
+    """How many calls around the same kernel do the same as one of them."""
+    kind = one.kernel, one.how, one.result
+    alike = (each for each in found if (each.kernel, each.how, each.result) == kind)
+    return len({(each.call, each.lines) for each in alike})
 
 
 def _as_seen(
@@ -184,12 +199,27 @@ def _as_seen(
     if len(found) != 1:
         return written, 0
     ((elements, width),) = found
+    alike = {each.width for e in seen if (each := e.tensor(written.like)) is not None}
+    if written.like and written.result and len(alike) == 1:
+        written = replace(written, after=alike.pop())
     if not written.result:
         return replace(written, after=width), elements
     if written.how not in _CASTS:
         return replace(written, before=width), elements
-    how: How = "narrowed" if written.after < width else "widened"
-    return replace(written, before=width, how=how), elements
+    return _cast_result(written, width, written.after), elements
+
+
+def _cast_result(written: HostPass, before: int, after: int) -> HostPass:
+    """Return a cast of a result with the bytes of an element before and after it."""
+    return replace(
+        written, before=before, after=after, how="narrowed" if after < before else "widened"
+    )
+
+
+def _cast_width(tree: Contexts, node: int) -> int:
+    """Bytes of an element that a kernel of PyTorch casts to; 0 where its name does not tell."""
+    found = _CAST.search(tree.profile.names[node])
+    return {"direct": 0, "float16": 2, "bfloat16": 2}.get(found[1], 1) if found else 0
 
 
 def _named(tree: Contexts, name: str) -> Mask:
@@ -219,22 +249,36 @@ def _is_at(tree: Contexts, node: int, file: str, lines: range) -> bool:
     return place is not None and place.file == file and place.line in lines
 
 
+def _has(tree: Contexts, node: int, elements: int) -> bool:
+    """Whether an elementwise kernel of PyTorch computes so many elements, by its grid."""
+    blocks = float(tree.own("blocks")[node]) / max(1.0, float(tree.count[node]))
+    return bool(elements) and any(
+        blocks == -(-elements // (NEEDLESS_PASS_THREADS * each)) for each in NEEDLESS_PASS_EACH
+    )
+
+
 def _fits(
-    tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int]
+    tree: Contexts, each: HostPass, text: str, passes: list[int], works: list[int], of_kernel: int
 ) -> bool:  # fmt: skip
-    """Whether, in a recording without lines, one node must be a pass and one its kernel."""
+    """Whether, in a recording without lines, one node must be a pass and one its kernel.
+
+    `text`: empty where sizes tell that no other pass of a text is this one.
+    `of_kernel`: passes of this kind of the text that are around that kernel.
+    """
     if len(works) != 1 or len(passes) != 1:
         return False
     # One kernel of PyTorch copies and casts.
     either = each.how != "filled" and tree.profile.kinds[passes[0]] == "kernel"
     alike = (*_CASTS, "copied") if either else (each.how,)
-    once = sum(count for how, count in passes_written(text).items() if how in alike) == 1
-    return once and _beside(tree, passes[0], works[0])
+    written = sum(count for how, count in passes_written(text).items() if how in alike)
+    return written <= of_kernel and _beside(tree, passes[0], works[0], of_kernel)
 
 
-def _beside(tree: Contexts, node: int, work: int) -> bool:
-    """Whether two nodes without lines are in the same scope, and ran equally often."""
-    same = tree.count[node] == tree.count[work] and tree.scopes[node] == tree.scopes[work]
+def _beside(tree: Contexts, node: int, work: int, times: int = 1) -> bool:
+    """Whether two nodes without lines are in the same scope, and one ran so many times as often as
+    the other."""
+    often = tree.count[node] == times * tree.count[work]
+    same = often and tree.scopes[node] == tree.scopes[work]
     return bool(same) and _line(tree, node) is None and _line(tree, work) is None
 
 

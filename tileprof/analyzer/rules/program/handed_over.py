@@ -21,31 +21,57 @@ from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
+from tileprof.analyzer.program.triton_calls import (
+    HandedOver,
+    handed_over,
+    handed_over_unnamed,
+)
 from tileprof.analyzer.rules.program.numbers import HANDED_OVER_PARTS
 
 
 def find(tree: Contexts) -> Iterator[Draft]:
     """Each such pair with enough of the time."""
     floors: Floors | None = None
-    for file, text in tree.profile.tables.sources.items():
-        for pair in handed_over(text, file, tree.profile.tables.launches):
-            first = _kernels(tree, file, pair.first, pair.first_line)
-            second = _kernels(tree, file, pair.second, pair.second_line)
-            if not first or not second:
-                continue
-            floors = floors or Floors(tree)
-            if all(floors.limits.get(node) == "memory" for node in (*first, *second)):
-                yield from _draft(tree, floors, pair, first, second)
+    tables = tree.profile.tables
+    named = [
+        (pair, file, file) for file, text in tables.sources.items()
+        for pair in handed_over(text, file, tables.launches)
+    ]  # fmt: skip
+    known = {(pair.first, pair.second) for pair, _, _ in named}
+    unnamed = [
+        each for each in handed_over_unnamed(tables.sources, tables.launches)
+        if (each[0].first, each[0].second) not in known
+    ]  # fmt: skip
+    for pair, first_file, file in (*named, *unnamed):
+        first = _kernels(tree, first_file, pair.first, pair.first_line)
+        second = _kernels(tree, file, pair.second, pair.second_line)
+        if not first or not second:
+            continue
+        if (pair, first_file, file) in unnamed and not _alike(tree, first, second):
+            continue
+        floors = floors or Floors(tree)
+        if all(floors.limits.get(node) == "memory" for node in (*first, *second)):
+            yield from _draft(tree, floors, pair, first, second)
+
+
+def _alike(tree: Contexts, first: list[int], second: list[int]) -> bool:
+    """Whether two kernels ran equally often, with as many blocks."""
+    blocks, count = tree.own("blocks"), tree.count
+    often = float(count[first].sum()) == float(count[second].sum())
+    return often and 0 < float(blocks[first].sum()) == float(blocks[second].sum())
 
 
 def _kernels(tree: Contexts, file: str, name: str, line: int) -> list[int]:
-    """Nodes of a kernel in steps that a user's line launches."""
+    """Nodes of a kernel in steps that a user's line launches; where no line was recorded, those of
+    a kernel that was seen at that line alone."""
+    launches = tree.profile.tables.launches
+    seen = {(each.place.file, each.place.line) for each in launches if each.kernel == name}
     found = []
     for node in np.flatnonzero(tree.kind("kernel") & (tree.time > 0)).tolist():
         place = tree.line(node)
-        if tree.profile.names[node] == name and place is not None:
-            found += [node] if (place.file, place.line) == (file, line) else []
+        at = seen if place is None else {(place.file, place.line)}
+        if tree.profile.names[node] == name and at == {(file, line)}:
+            found.append(node)
     return found
 
 
