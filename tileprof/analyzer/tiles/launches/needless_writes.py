@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer.tiles.launches.launch_pairs import covers, splits
-from tileprof.analyzer.tiles.places import Access, Accesses
+from tileprof.analyzer.tiles.places import Access, Accesses, renamed
 from tileprof.analyzer.tiles.values import turns_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
@@ -186,7 +186,11 @@ class _Finder:
     def _undone(self, number: int, launch: Op) -> Needless | None:
         """A launch that only writes a tensor of which a later one then writes all elements, or only
         zeros to one where a later one adds once to each."""
-        held = self.accesses.inside(launch, (), guarded=True)
+        constant = self.accesses.effects.constant
+        held = [
+            each for each in self.accesses.inside(launch, (), guarded=True)
+            if each.kind != "read" or each.tensor not in constant
+        ]  # fmt: skip
         tensors = {each.tensor for each in held}
         if len(tensors) != 1 or any(each.kind != "write" for each in held) or not held[0].place:
             return None
@@ -202,12 +206,24 @@ class _Finder:
         as_many = len(used) == 1 and self._as_many(other, used[0])
         how: How = "added to"
         surely = True
-        if set(kinds) == {"write"} and (as_many or covers(self.accesses, other, tensor)):
-            how, surely = "overwritten", covers(self.accesses, other, tensor)
+        sure = covers(self.accesses, other, tensor) or self._at_same(launch, held, other, used)
+        if set(kinds) == {"write"} and (as_many or sure):
+            how, surely = "overwritten", sure
         elif kinds != ["add"] or more or not as_many or not all(each.zero for each in held):
             return None
         made = self._needless(how, held[0], other, (launch,), number, launch)
         return replace(made, alone=True, surely=surely)
+
+    def _at_same(
+        self, launch: Op, held: Sequence[Access], other: Op, used: Sequence[Access]
+    ) -> bool:
+        """Whether blocks of another launch write all places that those of their numbers write."""
+        number = self.accesses.effects.values.number
+        if list(map(number, launch.listed)) != list(map(number, other.listed)):
+            return False
+        names = dict(zip(other.arguments, launch.arguments, strict=True))
+        again = {renamed(each.place, names) for each in used if each.place is not None}
+        return all(each.place in again for each in held)
 
     def _as_many(self, launch: Op, access: Access) -> bool:
         """Whether the turns of all loops around an access in a launch, with the launch's blocks,
