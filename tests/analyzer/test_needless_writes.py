@@ -87,7 +87,7 @@ PASS_ON = COPY.replace("load %X", "load %T").replace("store %v, %T", "store %v, 
         (kernel(IN, AWAY, after=PASS_ON), [("passed on", "%T")]),
         (kernel(IN, AWAY, BACK, after=PASS_ON), []),  # read elsewhere
         (kernel(IN, AWAY, OUT, after=PASS_ON), []),  # written elsewhere
-        (kernel(IN, OUT, after=PASS_ON), []),  # not made here
+        (kernel(IN, OUT, after=PASS_ON), [("overwritten", "%Y")]),
         (kernel(IN, AWAY, BACK, OUT), [("kept", "%T")]),
         (kernel(IN, AWAY, BACK, OUT, BACK), []),  # read twice
         (kernel(IN, AWAY, BACK.replace("%T_tile", "%T_next"), OUT).replace(

@@ -72,8 +72,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
         elif often := _private(effects, op, around):
             title = f"atomics meet at few elements of `{target}` in global memory"
             static = (
-                f"a block combines {often:,.0f} numbers with each of the elements that it could hold"
-                " in shared memory, on average"
+                f"a block combines {often:,.0f} numbers with each element on average, and has room"
+                " for these in shared memory"
             )
             yield _draft(case, op, title, static, _PRIVATE.format(target), 1 - 1 / often)
 

@@ -199,14 +199,17 @@ class _Finder:
             (other, used) for other in self.launches[number + 1 :]
             if (used := [e for e in self.accesses.inside(other, ()) if e.tensor == tensor])
         ]  # fmt: skip
-        if not later or not self.kernel.parameters[tensor].out:
+        if not later:
             return None
         (other, used), *more = later
         kinds = [each.kind for each in used]
         as_many = len(used) == 1 and self._as_many(other, used[0])
         how: How = "added to"
         surely = True
-        sure = covers(self.accesses, other, tensor) or self._at_same(launch, held, other, used)
+        same = self._at_same(launch, held, other, used)
+        if not (same or self.kernel.parameters[tensor].out):
+            return None
+        sure = same or covers(self.accesses, other, tensor)
         if set(kinds) == {"write"} and (as_many or sure):
             how, surely = "overwritten", sure
         elif kinds != ["add"] or more or not as_many or not all(each.zero for each in held):
@@ -305,12 +308,17 @@ class _Finder:
         return all(name in used for name in inner)
 
     def _loops(self, op: Op, inner: Op) -> Iterator[str]:
-        """Indices of `parallel`s in a statement around an op."""
+        """Indices of `parallel`s and loops in a statement around an op; of a loop that ends when
+        data say, nothing that an op could use."""
         for each in op.walk():
-            if each.name == "parallel" and any(held is inner for held in each.walk()):
+            if not each.blocks or not any(held is inner for held in each.walk()):
+                continue
+            if each.name == "parallel":
                 for name, extent in zip(each.arguments, each.listed):
                     if self.accesses.effects.values.number(extent) != 1:
                         yield name
+            elif each.name in ("for", "while"):
+                yield each.arguments[0] if each.name == "for" else ""
 
     def _needless(
         self, how: How, write: Access, other: Op | None, around: tuple[Op, ...], number: int,
