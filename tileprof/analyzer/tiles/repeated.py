@@ -93,7 +93,7 @@ def _unread(effects: Effects, held: Sequence[Effect]) -> Iterator[Again]:
         if any(effects.kernel.types[name].space == "global" for name in left):
             continue
         for later in held[place + 1 :]:
-            if not later.known or left & later.read:
+            if not later.known or left & later.read or _same(effects, effect.op, later.op):
                 break
             left -= later.whole
             if not left:
