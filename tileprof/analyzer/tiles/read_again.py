@@ -82,7 +82,7 @@ class _Finder:
                 if (key := self._key(each, around)) is None:
                     continue
                 first = known.get(key)
-                if first is None or first.op.line == each.op.line:
+                if first is None or first.op is each.op or 0 < first.op.line == each.op.line:
                     own = _First(each.op, self._elements(each, around))
                     known = {**known, key: first or own}
                 elif op.name not in ("for", "scope") and self._fits(each.tensor, first.elements):
