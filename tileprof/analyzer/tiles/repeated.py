@@ -90,7 +90,8 @@ def _unread(effects: Effects, held: Sequence[Effect]) -> Iterator[Again]:
         left = set(effect.written)
         if not effect.known or effect.op.name not in _STATEMENTS or not left:
             continue
-        if any(effects.kernel.types[name].space == "global" for name in left):
+        types = [effects.kernel.types.get(name) for name in left]
+        if any(each is None or each.space == "global" for each in types):
             continue
         for later in held[place + 1 :]:
             if not later.known or left & later.read or _same(effects, effect.op, later.op):

@@ -136,9 +136,9 @@ def _private(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
     """Return how many numbers a block combines with an element of a part of a tensor in global
     memory, where data choose the element; 0 where the part is too large for shared memory, or has
     about as many elements."""
-    held = effects.kernel.types[effects.root(op.operands[-1])]
+    held = effects.kernel.types.get(effects.root(op.operands[-1]))
     launch = next((each for each in around if each.name == "launch"), None)
-    if held.space != "global" or held.extents is None or launch is None:
+    if held is None or held.space != "global" or held.extents is None or launch is None:
         return 0.0
     free = [
         extent for extent, index in zip(held.extents, op.listed)
