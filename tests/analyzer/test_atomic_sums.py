@@ -76,6 +76,34 @@ def test_atomics_that_meet_at_one_element(body: str, meet: str) -> None:
     assert [each[: len(meet)] for each in said] == ([meet] if meet else [])
 
 
+FAR = """%k = load %Bin, [%b, %j] : int32
+      %at = cast %k : index
+      %0 = atomic add %x, %S, [%at] : float32"""
+"""A histogram in global memory."""
+IN_TURN = """for serial %c0, %c64, %c1 body(%t: index) {
+        %v = load %X, [%t, %j] : float32
+        %0 = atomic add %v, %S, [%j] : float32
+      }"""
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (FAR, "atomics meet at few elements of `S`"),
+        (FAR.replace("%S", "%met"), ""),  # which is in shared memory
+        (FAR.replace("[%at] : float32", "[%j] : float32"), ""),  # each has its own
+        (FAR.replace("%S, [%at]", "%Bin, [%b, %at]"), ""),  # as many elements as numbers
+        (IN_TURN, "each iteration of a loop combines the same elements of `S`"),
+        (IN_TURN.replace("%S, [%j]", "%S, [%t]"), "512 elements"),
+        (IN_TURN.replace("%v = load %X, [%t, %j]", "%v = load %S, [%t]"), ""),  # they are read
+    ],
+)
+def test_sums_that_a_block_could_hold(body: str, says: str) -> None:
+    """In shared memory, where data choose among few; in registers, where a loop adds to one."""
+    said = titles(SUMS.replace("BODY", body))
+    assert [each[: len(says)] for each in said] == ([says] if says else [])
+
+
 @pytest.mark.usefixtures("lined")
 @pytest.mark.parametrize(("samples", "severity"), [(9000, "suggestion"), (50, "ignore")])
 def test_cost_of_atomics_is_that_of_their_line(samples: int, severity: str) -> None:

@@ -202,6 +202,19 @@ def test_tensor_that_one_launch_hands_to_the_next(
     assert [each.tensors for each in splits(read(text))] == [found] * bool(found)
 
 
+def test_what_both_launches_read_counts_once_more() -> None:
+    """A block of the second reads the tile of X that its block of the first has read."""
+    text = print_kernel(halved.compile().program.kernel)
+    old = "copy %Held_tile_1, %again"
+    assert old in text
+    more = "copy %X_again, %again"
+    view = next(line for line in text.splitlines() if "view %X" in line).strip()
+    for one, other in (("%X_tile", "%X_again"), ("%row", "%row_1"), ("%column", "%column_1")):
+        view = view.replace(one, other)
+    (split,) = splits(read(text.replace(old, f"{view}\n {more}\n {old}")))
+    assert split.again == 512 * 1024 * 4
+
+
 def test_gain_of_one_launch_in_place_of_two() -> None:
     """Of 6 MB that memory moves, 4 MB go, which take 1.05 of 1.7 µs."""
     text = print_kernel(halved.compile().program.kernel)

@@ -54,6 +54,32 @@ def test_loop_behind_a_length(old: str, new: str, count: int) -> None:
     assert masked_bytes(kernel) == 512 * 1024 * 4 * count
 
 
+@tileprof.jit
+def bagged(  # noqa: ANN201
+    Row: T.Tensor((4096,), T.int32), X: T.Tensor((512, 64), T.float32),
+    Begin: T.Tensor((65,), T.int32),
+):  # fmt: skip
+    """Add up the rows of each bag, as if each had 64."""
+    Y = T.empty((64, 64), T.float32)
+    with T.Kernel(64, threads=64) as bag:
+        for j in T.Parallel(64):
+            total = T.alloc_var(T.float32, 0.0)
+            for q in T.serial(64):
+                if Begin[bag] + q < Begin[bag + 1]:
+                    total = total + X[Row[Begin[bag] + q], j]
+            Y[bag, j] = total
+    return Y
+
+
+@pytest.mark.parametrize(("old", "new", "count"), [("", "", 1), ("lt ", "gt ", 0), ("} otherwise {",
+    "} otherwise {\n store %1, %total, []", 0)])  # fmt: skip
+def test_loop_that_does_nothing_behind_a_length(old: str, new: str, count: int) -> None:
+    """An iteration behind it leaves all as it was."""
+    text = print_kernel(bagged.compile().program.kernel)
+    assert old in text
+    assert len(masked_tails(read(text.replace(old, new)))) == count
+
+
 def test_gain_of_a_loop_that_ends_at_its_length() -> None:
     """A guess, which no roof of all bytes keeps down: they need not all be read."""
     kernel = plain_kernel(pooled.compile().program.kernel)

@@ -59,6 +59,9 @@ parallel [%c8, %c1024] body(%u: index, %w: index) {
       %n = load %held, [%u, %w] {in_bounds = true} : float32
       %o = atomic add %n, %Y, [%to, %w] {in_bounds = true} : float32
     }"""
+IN_LOOP = ADD.replace(
+    "%o = atomic", "for serial %c0, %c8, %c1024 body(%e: index) {\n %o = atomic"
+).replace("    }", "    } }")
 IN, OUT = "copy %X_tile, %held", "copy %held, %Y_tile"
 AWAY, BACK = "copy %held, %T_tile", "copy %T_tile, %held"
 
@@ -87,7 +90,7 @@ PASS_ON = COPY.replace("load %X", "load %T").replace("store %v, %T", "store %v, 
         (kernel(IN, AWAY, after=PASS_ON), [("passed on", "%T")]),
         (kernel(IN, AWAY, BACK, after=PASS_ON), []),  # read elsewhere
         (kernel(IN, AWAY, OUT, after=PASS_ON), []),  # written elsewhere
-        (kernel(IN, OUT, after=PASS_ON), []),  # not made here
+        (kernel(IN, OUT, after=PASS_ON), [("overwritten", "%Y")]),
         (kernel(IN, AWAY, BACK, OUT), [("kept", "%T")]),
         (kernel(IN, AWAY, BACK, OUT, BACK), []),  # read twice
         (kernel(IN, AWAY, BACK.replace("%T_tile", "%T_next"), OUT).replace(
@@ -105,6 +108,7 @@ PASS_ON = COPY.replace("load %X", "load %T").replace("store %v, %T", "store %v, 
         (kernel(IN, ZERO.replace("store %z", "store %one").replace(
             "%at =", "%one = constant 1.0 : float32\n %at ="), ADD), []),  # not of zeros
         (kernel(IN, ZERO, ADD.replace("[%to, %w]", "[%to, %c0]")), []),  # a sum of a row
+        (kernel(IN, ZERO, IN_LOOP), []),  # a sum of eight
     ],
 )  # fmt: skip
 def test_what_is_written_for_nothing(text: str, found: list[tuple[str, str]]) -> None:
@@ -167,6 +171,45 @@ def test_a_tile_that_goes_to_memory_and_back() -> None:
 def test_copies_there_and_back(body: tuple[str, ...], count: int) -> None:
     """Only where nothing else uses what was copied, or changes what it came from."""
     assert len(round_trips(read(kernel(*body)))) == count
+
+
+GATHERED = """\
+kernel @k(%X: global<4096, 64, float32>, %At: global<4096, int32>, %Y: global<9000, 64, float32>) {
+  %c64 = constant 64 : index
+  %z = constant 0.0 : float32
+  launch [%c64] {threads = [128]} body(%p: index) {
+    %first = mul %p, %c64 : index
+    parallel [%c64, %c64] body(%i: index, %j: index) {
+      %row = add %first, %i : index
+      %to = load %At, [%row] : int32
+      store %z, %Y, [%to, %j]
+    }
+  }
+  launch [%c64] {threads = [128]} body(%q: index) {
+    %begin = mul %q, %c64 : index
+    parallel [%c64, %c64] body(%k: index, %l: index) {
+      %at = add %begin, %k : index
+      %by = load %At, [%at] : int32
+      %v = load %X, [%at, %l] : float32
+      store %v, %Y, [%by, %l]
+    }
+  }
+}
+"""
+"""Rows that data place are set to zero before they are written."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tensors"),
+    [
+        ("", "", ["%Y"]),
+        ("load %At, [%at]", "load %At, [%k]", []),  # other rows
+        ("store %v, %Y", "store %by, %At, [%at]\n store %v, %Y", []),  # rows may have changed
+    ],
+)
+def test_zeros_where_data_say(old: str, new: str, tensors: list[str]) -> None:
+    """The same numbers, loaded from the same place of what nothing writes, are the same rows."""
+    assert [each.tensor for each in needless_writes(read(GATHERED.replace(old, new)))] == tensors
 
 
 def parts(count: int, read_from: str = "%X") -> str:

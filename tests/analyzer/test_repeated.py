@@ -28,7 +28,7 @@ ADDED = SQUARES.replace("store %12", "%16 = load %x, [%i, %j] {in_bounds = true}
     [
         ((GEMM,), "", 0.0),
         ((BY_HAND,), "", 0.0),
-        (("copy %first, %a", GEMM), "", 0.0),  # written over each time by another tile
+        (("copy %first, %a", GEMM), "unread", 1.0),  # written over by another tile
         (("copy %B_tile, %b", GEMM), "twice", 1.0),
         ((GEMM, "copy %B_tile, %b"), "twice", 1.0),
             ((GEMM, "fill %b, %0", "copy %B_tile, %b"), "", 0.0),  # changed in between

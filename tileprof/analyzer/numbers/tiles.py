@@ -35,3 +35,9 @@ are not looked at, so that a launch of more may be said to leave something out."
 
 RELAYS_LEAST_BITS = 32
 """Bits of the smallest asynchronous copy of a thread (PTX, `cp.async`)."""
+
+# -- tiles/read_again
+
+READ_AGAIN_MOST_BYTES = 1 << 16
+"""Bytes of a tile that a block could keep from one statement to another: a quarter of the registers
+of a multiprocessor, or of its shared memory. A larger one may be read again on purpose."""

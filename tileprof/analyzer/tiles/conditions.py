@@ -7,6 +7,8 @@ elements count up to a length that a block loads.
     for serial %c0, %c64, %c1 body(%k) {           64 iterations in each block
       %n = load %Length, [%b]                      the same in all iterations
       %1 = if lt (%k * 64 + %j), %n …              false in all of those behind the length
+
+Behind it a value is replaced by a constant, or nothing is done.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def _tails(kernel: TileKernel, comparison: Op, loop: Op) -> Iterator[MaskedTail]
     ends = {name for operand in loop.operands for name in effects.used(operand)}
     if len(lengths) != 1 or held & inside or any(map(effects.is_buffer, ends)):
         return
-    used = accesses.inside(loop, ())
+    used = accesses.inside(loop, (), guarded=True)
     goes_up = dict(accesses.sum_of(index, {})).get(turn, 0) > 0
     only_reads = all(each.kind == "read" for each in used)
     if not goes_up or not only_reads or not _masks(effects, loop, comparison):
@@ -95,7 +97,11 @@ def _tails(kernel: TileKernel, comparison: Op, loop: Op) -> Iterator[MaskedTail]
 
 
 def _masks(effects: Effects, loop: Op, comparison: Op) -> bool:
-    """Whether a comparison chooses between a value and a constant."""
+    """Whether a comparison chooses between a value and a constant, or decides whether an iteration
+    does anything at all."""
+    does = [each for each in loop.blocks[0].ops if each.blocks or not each.results]
+    if [each.name for each in does] == ["if"] and does[0].operands[0] == comparison.result:
+        return not any(block.ops for block in does[0].blocks[1:])
     for each in loop.walk():
         if not each.results or comparison.result not in each.operands[:1]:
             continue

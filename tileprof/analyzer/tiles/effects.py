@@ -27,7 +27,7 @@ _HARMLESS = frozenset((
     "cosh", "tanh", "asin", "acos", "atan", "erf", "sigmoid", "floor", "ceil", "trunc", "round",
     "isnan", "isinf", "isfinite", "popcount", "clz", "lt", "le", "gt", "ge", "eq", "ne", "fma",
     "select", "cast", "bitcast", "yield", "view", "alloc", "reinterpret", "scope", "if", "for",
-    "parallel", "load", "store", "fill", "reduce", *COPIES, *PRODUCTS,
+    "parallel", "load", "store", "fill", "reduce", "scan", *COPIES, *PRODUCTS,
 ))  # fmt: skip
 """Ops of which all is known that they read and write."""
 
@@ -60,6 +60,10 @@ class Effects:
         self.kernel = kernel
         self.values: Values = values_of(kernel)
         self.made = {name: op for op, _ in kernel.nested for name in op.results}
+        self.constant = frozenset(kernel.parameters) - {
+            self.root(name) for op, _ in kernel.nested for name in _changed(op)
+        }
+        """Tensors that nothing in the kernel writes: elements loaded from them stay the same."""
         self._used: dict[str, frozenset[str]] = {}
         self._named: dict[str, object] = {}
 
@@ -109,7 +113,10 @@ class Effects:
         if name not in self._named:
             self._named[name] = name
             op = self.made.get(name)
-            if op is not None and op.name not in ("alloc", "load", "for", "if"):
+            if op is not None and (
+                op.name not in ("alloc", "load", "for", "if")
+                or (op.name == "load" and op.source in self.constant)
+            ):
                 self._named[name] = (
                     op.name, repr(op.words), tuple(map(self.identity, op.operands)),
                     tuple(tuple(map(self.identity, each)) for each in op.lists),
@@ -157,6 +164,8 @@ class _Reader:
             self._writes(op.operands[1], sure)
         elif op.name == "fill":
             self._writes(op.source, sure)
+        elif op.name == "scan":
+            self._sums_up(op.operands, True, sure)
         elif op.name == "reduce":
             self._sums_up(op.operands, op.attributes.get("clear") is not False, sure)
         elif op.name in PRODUCTS:
@@ -207,6 +216,15 @@ class _Reader:
             ):
                 return False
         return len(set(op.listed)) == len(op.listed) or math.prod(shape) == 1
+
+
+def _changed(op: Op) -> tuple[str, ...]:
+    """Return the operands of an op that may be buffers which it writes."""
+    if op.name in ("load", "view", "reinterpret"):
+        return ()
+    if op.name in COPIES:
+        return op.operands[1:]
+    return op.operands
 
 
 @lru_cache(maxsize=2)

@@ -11,14 +11,15 @@ how many elements in a row from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-__all__ = ["Access", "Accesses", "Axis", "is_point"]
+__all__ = ["Access", "Accesses", "Axis", "elements_of", "is_point", "renamed"]
 
 _Kind: TypeAlias = Literal["read", "write", "add"]
 _Sum: TypeAlias = "frozenset[tuple[object, int]]"
@@ -172,10 +173,43 @@ class Accesses:
                 if set(one) <= {""}:
                     factor = one.get("", 0)
                     return {key: factor * each for key, each in other.items()}
-        if op.name in ("load", "for", "if", "alloc"):
+        of_constant = op.name == "load" and op.source in self.effects.constant
+        if op.name in ("load", "for", "if", "alloc") and not of_constant:
             return {name: 1}
-        parts = tuple(self.sum_of(each, points) for each in op.operands)
-        return {("of", op.name, repr(op.words), parts): 1}
+        words = (op.source,) if of_constant else op.words
+        names = op.listed if of_constant else op.operands
+        parts = tuple(self.sum_of(each, points) for each in names)
+        return {("of", op.name, repr(words), parts): 1}
+
+
+def renamed(place: tuple[Axis, ...], names: Mapping[str, str]) -> tuple[Axis, ...]:
+    """Return a place with other indices: `names`, keyed by those that it has."""
+
+    def key_of(key: object) -> object:
+        if isinstance(key, tuple) and key[0] == "of":
+            return (*key[:3], tuple(sum_of(part) for part in key[3]))
+        return names.get(key, key) if isinstance(key, str) else key
+
+    def sum_of(terms: _Sum) -> _Sum:
+        return frozenset((key_of(key), factor) for key, factor in terms)
+
+    return tuple((word, sum_of(terms), count) for word, terms, count in place)
+
+
+def elements_of(place: tuple[Axis, ...]) -> int:
+    """Return how many elements a place has: in a row along each axis, and for all points."""
+    points = {each for _, terms, _ in place for key, _ in terms for each in _points_of(key)}
+    return math.prod(count for _, _, count in place) * math.prod(extent for _, extent in points)
+
+
+def _points_of(key: object) -> Iterator[tuple[int, int]]:
+    """Yield the number and the extent of each point of a `parallel` in a part of an index."""
+    if isinstance(key, tuple) and key[0] == "point":
+        yield key[1], key[2]
+    elif isinstance(key, tuple) and key[0] == "of":
+        for part in key[3]:
+            for inner, _ in part:
+                yield from _points_of(inner)
 
 
 def is_point(key: object) -> bool:
@@ -185,11 +219,7 @@ def is_point(key: object) -> bool:
 
 def _has_point(key: object) -> bool:
     """Whether an atom depends on the point of a `parallel`."""
-    if is_point(key):
-        return True
-    if isinstance(key, tuple) and key[0] == "of":
-        return any(_has_point(inner) for part in key[3] for inner, _ in part)
-    return False
+    return next(_points_of(key), None) is not None
 
 
 def _extent(key: object) -> int:

@@ -21,8 +21,8 @@ from typing import Literal, TypeAlias
 from tileprof.analyzer.tiles.effects import Effect, Effects, effects_of
 from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
-How: TypeAlias = Literal["each turn", "whole loop", "twice", "overwritten"]
-_STATEMENTS = ("parallel", "for", "scope", "if", "reduce", "store", *COPIES, *PRODUCTS)
+How: TypeAlias = Literal["each turn", "whole loop", "twice", "overwritten", "unread"]
+_STATEMENTS = ("parallel", "for", "scope", "if", "reduce", "scan", "store", *COPIES, *PRODUCTS)
 """Ops that take time by themselves; `fill` writes registers, or what a product clears anyway."""
 
 
@@ -55,6 +55,7 @@ def repeated(kernel: TileKernel) -> tuple[Again, ...]:
 def _in(effects: Effects, ops: Sequence[Op]) -> Iterator[Again]:
     held = [effects.of(op) for op in ops]
     yield from _twice(effects, held)
+    yield from _unread(effects, held)
     for effect in held:
         op = effect.op
         if op.name == "for" and (again := _whole_loop(effects, effect)):
@@ -80,6 +81,24 @@ def _twice(effects: Effects, held: Sequence[Effect]) -> Iterator[Again]:
                 yield _again(effects, "twice", later, None, 1.0, before)
                 break
             if not before.known or before.written & (later.read | later.written):
+                break
+
+
+def _unread(effects: Effects, held: Sequence[Effect]) -> Iterator[Again]:
+    """Statements all of whose results, on the chip, are written over before anything reads them."""
+    for place, effect in enumerate(held):
+        left = set(effect.written)
+        if not effect.known or effect.op.name not in _STATEMENTS or not left:
+            continue
+        types = [effects.kernel.types.get(name) for name in left]
+        if any(each is None or each.space == "global" for each in types):
+            continue
+        for later in held[place + 1 :]:
+            if not later.known or left & later.read or _same(effects, effect.op, later.op):
+                break
+            left -= later.whole
+            if not left:
+                yield _again(effects, "unread", effect, None, 1.0)
                 break
 
 

@@ -1,8 +1,8 @@
 """Loops of tile kernels: those that give some threads more work than others, or are unrolled.
 
-In: a kernel, and the CUDA made of it.  Out: loops in whose turns nothing is
-done but `parallel` of fewer elements than threads, though over all turns there is work for all:
-their lines, and how many threads have work. What is kept in fragments of so few elements is
+In: a kernel, and the CUDA made of it.  Out: loops in whose turns nothing is done but `parallel` of
+fewer elements than threads, or nothing but one element, though over all turns there is work for
+all: their lines, and how many threads have work. What is kept in fragments of so few elements is
 computed by all warps alike, or by some while the others wait. The lines of loops that turn as often
 as each element says, and of those that are unrolled.
 """
@@ -49,8 +49,8 @@ def narrow_loops(kernel: TileKernel, code: str) -> Iterator[NarrowLoop]:
     values = values_of(kernel)
     for launch in kernel.named("launch"):
         threads = math.prod(launch.numbers("threads"))
-        for loop in _outermost(_inside(launch), threads, values):
-            turns, elements = _turns(loop, values), _elements(loop, values)
+        for loop, elements in _outermost(kernel, _inside(launch), threads, values):
+            turns = _turns(loop, values)
             lines = _lines(kernel, code, loop)
             if lines and turns * elements >= threads:
                 yield NarrowLoop(frozenset(lines), threads, elements, turns)
@@ -87,12 +87,20 @@ def _inside(op: Op) -> Iterator[Op]:
     return (each for block in op.blocks for each in block.ops)
 
 
-def _outermost(ops: Iterator[Op], threads: int, values: Values) -> Iterator[Op]:
+def _outermost(
+    kernel: TileKernel, ops: Iterator[Op], threads: int, values: Values
+) -> Iterator[tuple[Op, int]]:
+    """Yield loops with how many elements each of their turns works on."""
     for op in ops:
-        if _is_loop(op) and 0 < _elements(op, values) < threads and _alone(op):
-            yield op
+        elements = _elements(kernel, op, values) if _is_loop(op) else 0
+        if 0 < elements < threads and _alone(op):
+            yield op, elements
+        elif op.name == "parallel":
+            points = math.prod(values.number(name) or 0 for name in op.listed)
+            if 0 < points < threads:
+                yield from ((each, points) for each in _inside(op) if _is_loop(each))
         else:
-            yield from _outermost(_inside(op), threads, values)
+            yield from _outermost(kernel, _inside(op), threads, values)
 
 
 def _alone(op: Op) -> bool:
@@ -105,15 +113,19 @@ def _alone(op: Op) -> bool:
     )
 
 
-def _elements(op: Op, values: Values) -> int:
-    """The largest of the parallels in it; 0 for none, or where one's extent is not known."""
+def _elements(kernel: TileKernel, op: Op, values: Values) -> int:
+    """Return the most elements that a turn of a loop works on at once: of the largest of its
+    parallels, or the one that it stores by itself; 0 for none, or where an extent is not known."""
     found = [0]
     for each in _inside(op):
-        if each.name == "parallel":
+        if each.name == "store":
+            held = kernel.types.get(each.operands[1])
+            found.append(int(held is not None and held.space != "local"))
+        elif each.name == "parallel":
             found.append(math.prod(values.number(name) or 0 for name in each.listed))
             if not found[-1]:
                 return 0
-        elif inner := _elements(each, values):
+        elif inner := _elements(kernel, each, values):
             found.append(inner)
     return max(found)
 

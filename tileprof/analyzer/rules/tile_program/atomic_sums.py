@@ -1,4 +1,4 @@
-"""Elements of a tile that are combined by an atomic each, where a reduction would do.
+"""Elements that are combined by an atomic each, where a reduction, or fewer atomics, would do.
 
 Static: an atomic whose place does not depend on an axis of the loop around it, so all points of
 that axis meet at one element. Dynamic: samples at its lines, and of what waits for its results.
@@ -9,12 +9,16 @@ part of that, so all of these samples go but for what it takes itself.
 
     for p, q in T.Parallel(1, N): T.atomic_add(total[p], x[p, q])      N atomics on total[0]
     T.reduce_sum(x, total, dim=1)                                      a sum in registers
+
+An atomic in a serial loop that comes to the same place in each iteration could be one after the
+loop. Where data choose the place among few elements of a tensor in global memory, a block can hold
+these in shared memory, so that the tensor takes one atomic for each of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -26,6 +30,7 @@ from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.tile_program.numbers import (
     ATOMIC_SUMS_FEWEST,
     ATOMIC_SUMS_GO,
+    ATOMIC_SUMS_HELD,
     ATOMIC_SUMS_SURE,
 )
 from tileprof.analyzer.tiles.effects import Effects, effects_of
@@ -33,17 +38,44 @@ from tileprof.kernel_ir import Op
 
 _REDUCTIONS = {"add": "sum", "max": "max", "min": "min"}
 """Names of reductions, keyed by the operation of an atomic."""
+_REDUCE = (
+    "Reduce the tile first (`T.reduce_{0}` along that axis), in registers and by exchanges between"
+    " lanes. Then a block needs one atomic for each element of `{1}`, or none where no other block"
+    " adds to it."
+)
+_AFTER = (
+    "Combine the numbers in registers, in a fragment or a variable, and with `{0}` once after the"
+    " loop: by one atomic, or by a store where no other block has a part in it."
+)
+_PRIVATE = (
+    "Combine them in shared memory first, in an array for each block, or for each few warps, and"
+    " then each of its elements with `{0}` once."
+)
 _COMPILER = "No pass makes a reduction of atomics that meet at one element."
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Yield a draft for each atomic that a reduction could replace."""
+    """Yield a draft for each atomic that something else could replace, or do beforehand."""
     effects = effects_of(case.tiles)
     for op, around in case.tiles.nested:
-        if op.name == "atomic" and op.word in _REDUCTIONS:
-            meet = _meeting(effects, op, around)
-            if meet >= ATOMIC_SUMS_FEWEST:
-                yield _draft(case, op, meet)
+        if op.name != "atomic" or op.word not in _REDUCTIONS:
+            continue
+        target, reduction = op.operands[-1][1:], _REDUCTIONS[str(op.word)]
+        if (meet := _meeting(effects, op, around)) >= ATOMIC_SUMS_FEWEST:
+            title = f"{meet:,} elements are combined by atomics on one element of `{target}`"
+            static = f"the place in `{target}` is the same for {meet:,} elements"
+            yield _draft(case, op, title, static, _REDUCE.format(reduction, target))
+        elif (turns := _in_series(effects, op, around)) >= ATOMIC_SUMS_FEWEST:
+            title = f"each iteration of a loop combines the same elements of `{target}` by atomics"
+            static = f"the place in `{target}` does not change in the loop"
+            yield _draft(case, op, title, static, _AFTER.format(target), 1 - 1 / turns)
+        elif often := _private(effects, op, around):
+            title = f"atomics meet at few elements of `{target}` in global memory"
+            static = (
+                f"a block combines {often:,.0f} numbers with each element on average, and has room"
+                " for these in shared memory"
+            )
+            yield _draft(case, op, title, static, _PRIVATE.format(target), 1 - 1 / often)
 
 
 def _meeting(effects: Effects, op: Op, around: tuple[Op, ...]) -> int:
@@ -51,29 +83,80 @@ def _meeting(effects: Effects, op: Op, around: tuple[Op, ...]) -> int:
 
     An axis that a condition depends on counts as one point: a single thread may be chosen by it.
     """
-    placed = frozenset[str]().union(*map(effects.used, op.listed))
+    placed = _placed(effects, op)
     for each in around:
         if each.name == "if":
             placed = placed.union(*map(effects.used, each.operands))
+    return _points(effects, around, "parallel", placed)
+
+
+def _placed(effects: Effects, op: Op) -> frozenset[str]:
+    """Return what the place of an atomic goes back to: indices, and buffers that are loaded."""
+    return frozenset[str]().union(*map(effects.used, op.listed))
+
+
+def _points(
+    effects: Effects, around: tuple[Op, ...], kind: str, placed: Collection[str] = ()
+) -> int:
+    """Return how often loops of a kind run what is inside, those of `placed` indices left out."""
     extents = (
         effects.values.turns.get(axis)
-        for each in around if each.name == "parallel"
+        for each in around if each.name == kind
         for axis in each.arguments if axis not in placed
     )  # fmt: skip
-    return math.prod(1 if extent is None else int(extent.min()) for extent in extents)
+    return math.prod(1 if extent is None else max(1, int(extent.min())) for extent in extents)
 
 
-def _draft(case: KernelCase, op: Op, meet: int) -> Draft:
-    target, reduction = op.operands[-1][1:], _REDUCTIONS[str(op.word)]
-    static = Evidence("static", f"the place in `{target}` is the same for {meet:,} elements")
-    author = (
-        f"Reduce the tile first (`T.reduce_{reduction}` along that axis), in registers and by"
-        f" exchanges between lanes. Then a block needs one atomic for each element of `{target}`,"
-        " or none where no other block adds to it."
-    )
-    title = f"{meet:,} elements are combined by atomics on one element of `{target}`"
-    place = case.place(case.line(op.line), f"atomic {target}")
-    cause = Cause(title, place, (static,), author, _COMPILER)
+def _in_series(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
+    """Return how often serial loops around an atomic come to the same place, whose element nothing
+    in them reads: as often as data say is often; 0 for not at all."""
+    placed, target = _placed(effects, op), effects.root(op.operands[-1])
+    often = 1.0
+    for loop in reversed([each for each in around if each.name in ("for", "while")]):
+        used = [
+            name for each in loop.walk() if each is not op
+            for name in each.operands if effects.is_buffer(name)
+        ]  # fmt: skip
+        apart = any(effects.used(name) & set(loop.arguments) for name in placed)
+        if loop.name == "while" or apart or placed & set(loop.arguments):
+            break
+        if target in map(effects.root, used):
+            break
+        often *= effects.values.mean_turns(loop) or ATOMIC_SUMS_FEWEST
+    return often if op.result not in _results_used(effects) else 0.0
+
+
+def _results_used(effects: Effects) -> frozenset[str]:
+    """Return names of all values that an op takes."""
+    ops = (op for op, _ in effects.kernel.nested)
+    return frozenset(name for op in ops for names in (op.operands, *op.lists) for name in names)
+
+
+def _private(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
+    """Return how many numbers a block combines with an element of a part of a tensor in global
+    memory, where data choose the element; 0 where the part is too large for shared memory, or has
+    about as many elements."""
+    held = effects.kernel.types.get(effects.root(op.operands[-1]))
+    launch = next((each for each in around if each.name == "launch"), None)
+    if held is None or held.space != "global" or held.extents is None or launch is None:
+        return 0.0
+    free = [
+        extent for extent, index in zip(held.extents, op.listed)
+        if effects.used(index) - set(launch.arguments)
+    ]  # fmt: skip
+    by_data = any(effects.is_buffer(name) for name in _placed(effects, op))
+    part = math.prod(free)
+    if not by_data or part * held.bits / 8 > ATOMIC_SUMS_HELD:
+        return 0.0
+    often = _points(effects, around, "parallel") * _points(effects, around, "for") / part
+    return often if often >= ATOMIC_SUMS_FEWEST else 0.0
+
+
+def _draft(
+    case: KernelCase, op: Op, title: str, static: str, author: str, part: float = 1.0
+) -> Draft:
+    place = case.place(case.line(op.line), f"atomic {op.operands[-1][1:]}")
+    cause = Cause(title, place, (Evidence("static", static),), author, _COMPILER)
     code = case.sampled
     where = case.at_lines(code, {op.line}) if code and op.line else []
     if code is None or not where:
@@ -82,7 +165,7 @@ def _draft(case: KernelCase, op: Op, meet: int) -> Draft:
     seen = sampled(code, taken, "are at them, or wait for them")
     if code.share(taken) < COLD:
         return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
-    saving = eliminated(taken, code.whole, ATOMIC_SUMS_GO, ATOMIC_SUMS_SURE)
+    saving = eliminated(taken, code.whole, ATOMIC_SUMS_GO * part, ATOMIC_SUMS_SURE)
     return cause.costs(saving, seen)
 
 

@@ -56,6 +56,8 @@ def _draft(case: KernelCase, split: Split) -> Draft:
     names = " and ".join(f"`{each[1:]}`" for each in split.tensors)
     title = f"{names} {'go' if len(split.tensors) > 1 else 'goes'} through memory to another launch"
     text = f"{split.moved / 1e6:,.3g} MB are written by one launch and read by the next one alone"
+    if split.again:
+        text += f"; {split.again / 1e6:,.3g} MB of what a block reads, it reads in both launches"
     way = _AUTHOR.format(own=_BLOCKS if split.by_blocks else _THREADS, names=names)
     place = case.place(case.line(split.launch.line), "launch")
     cause = Cause(title, place, (Evidence("static", text),), way, _COMPILER)
@@ -63,18 +65,25 @@ def _draft(case: KernelCase, split: Split) -> Draft:
     if not peak or not case.time or not case.launches:
         return cause.warning()
     call = case.time / case.launches
-    moved, *whole = (
+    moved, again, *whole = (
         size / peak * 1e9
-        for size in (split.moved, split.before + split.moved, split.after + split.moved)
+        for size in (
+            split.moved,
+            split.again,
+            split.before + split.moved,
+            split.after + split.moved,
+        )
     )
     shares = launch_shares(case)
     times = [call * each for each in shares[split.first : split.first + 2]] or whole
     least, likely, most = CUT_LAUNCHES_EACH
-    saved = moved * sum(min(1.0, one / time) for one, time in zip(whole, times) if time)
+    parts = [min(1.0, one / time) if time else 0.0 for one, time in zip(whole, times)]
+    saved = moved * sum(parts) + again * parts[1]
     low, mid, high = (
         min(each / call, LONGEST_SAVING)
         for each in (
-            HALFWAY * saved + least, saved + likely, moved + max(moved, min(times)) + most
+            HALFWAY * saved + least, saved + likely,
+            moved + again + max(moved, min(times)) + most,
         )
     )  # fmt: skip
     told = (

@@ -14,6 +14,10 @@ ATOMIC_SUMS_GO = 0.95
 """Of the samples of such atomics, the part that goes where a reduction takes their place, likely.
 By hand."""
 
+ATOMIC_SUMS_HELD = 48 << 10
+"""Bytes of shared memory that every block has without asking for more (CUDA C++ Programming Guide
+13.0): the largest array that a block is advised to combine numbers in."""
+
 ATOMIC_SUMS_SURE = 0.6
 """Of that part, what goes at least: exchanges between warps, and barriers, may take the rest. By
 hand."""

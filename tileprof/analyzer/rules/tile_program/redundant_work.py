@@ -19,6 +19,7 @@ from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel.by_hand import lost
+from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.machine.code import COPIES as AHEAD
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
@@ -30,6 +31,7 @@ from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.rules.triton.needless_orders import needless_order
+from tileprof.analyzer.tiles.read_again import ReadAgain, read_again
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.kernel_ir import COPIES
 
@@ -38,6 +40,7 @@ _TITLES: dict[How, str] = {
     "whole loop": "all {turns:.0f} iterations of a loop do the same",
     "twice": "the same is {done} twice",
     "overwritten": "a result is written in each iteration of a loop, and only the last one is kept",
+    "unread": "a result is written over before anything reads it",
 }
 _WAYS: dict[How, str] = {
     "each turn": "Move it before the loop: nothing that it depends on changes in the loop.",
@@ -45,7 +48,12 @@ _WAYS: dict[How, str] = {
     "iteration.",
     "twice": "Remove one of them: nothing changes in between.",
     "overwritten": "Move it after the loop: nothing reads what earlier iterations write.",
+    "unread": "Remove it: what it writes is not read before it is written again.",
 }
+_KEEP = (
+    "Keep the elements from where they were read first, in a fragment or in shared memory, and use"
+    " those."
+)
 _COMPILER = "No pass moves out of a loop what does not change in it, or removes what is done twice."
 _LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)
 
@@ -64,6 +72,8 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
     for each in repeated(case.tiles):
         if _copies(each):
             yield _draft(case, each)
+    for read in read_again(case.tiles):
+        yield from _read_again(case, read)
     yield from needless_tensors(case)
     yield from split_launches(case)
     yield from small_tiles(case)
@@ -92,6 +102,34 @@ def _draft(case: KernelCase, again: Again) -> Draft:
     return cause.costs(eliminated(taken, code.whole, again.part, REDUNDANT_SURE), seen)
 
 
+def _read_again(case: KernelCase, each: ReadAgain) -> Iterator[Draft]:
+    """Yield what a read costs; nothing where the machine code has no load for it, as compilers
+    merge those that no barrier and no store is between."""
+    code = case.sampled
+    names = (*LOADS, *AHEAD)
+    lines = {each.op.line} - {0}
+    where = [] if code is None else [
+        i for i in case.at_lines(code, lines) if code.instructions[i].name in names
+    ]  # fmt: skip
+    if code is None or not where:
+        return
+    tensor = each.tensor[1:]
+    title = f"a block reads the same elements of `{tensor}` again"
+    where_first = case.line(each.first.line)
+    told = f" in line {where_first.line}" if where_first else ""
+    static = Evidence(
+        "static", f"{each.elements:,} elements, which it has read before{told}; nothing writes them"
+    )
+    place = case.place(case.line(each.op.line), f"load {tensor}")
+    cause = Cause(title, place, (static,), _KEEP, _COMPILER)
+    taken = np.maximum(code.taken(code.rows(where)), code.waiting_for(where))
+    seen = sampled(code, taken, "are at these loads, or wait for them")
+    if code.share(taken) < COLD:
+        yield cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
+        return
+    yield cause.costs(eliminated(taken, code.whole, sure=REDUNDANT_SURE), seen)
+
+
 def _taken(code: KernelCode, again: Again, where: list[int]) -> Weights:
     loads = [index for index in where if code.instructions[index].name in _LOADS]
     taken = np.maximum(code.taken(code.rows(where)), code.waiting_for(loads))
@@ -106,6 +144,8 @@ def _told(again: Again) -> str:
     names = " and ".join(f"`{name[1:]}`" for name in again.buffers)
     if again.how == "twice":
         return f"{names} has what it is given already"
+    if again.how == "unread":
+        return f"all of {names} is written again, and not read between"
     if again.how == "overwritten":
         return f"{names} is written {again.turns:.0f} times at the same place, and not read between"
     return f"{names} is given the same {again.turns:.0f} times: it depends on nothing that changes"

@@ -29,7 +29,7 @@ from tileprof.analyzer.numbers.tiles import (
     LAUNCH_PAIRS_OFTEN,
     LAUNCH_PAIRS_RUNS,
 )
-from tileprof.analyzer.tiles.places import Access, Accesses, Axis, is_point
+from tileprof.analyzer.tiles.places import Access, Accesses, Axis, is_point, renamed
 from tileprof.kernel_ir import Op, TileKernel
 
 __all__ = ["Prepared", "Split", "covers", "prepared", "splits"]
@@ -221,6 +221,8 @@ class Split:
     """The same of the second one."""
     by_blocks: bool
     """Whether a block of the second reads what one block of the first wrote; else by elements."""
+    again: float = 0.0
+    """Bytes of other tensors that a block of the second reads as its block of the first did."""
 
 
 @lru_cache(maxsize=2)
@@ -249,8 +251,18 @@ def splits(kernel: TileKernel) -> tuple[Split, ...]:
             for accessed in (one, other)
         )
         moved = sum(map(size.__getitem__, tensors))
+        again = _read_by_both(accesses, pair, one, other) if by_blocks else set()
         found.append(
-            Split(tuple(sorted(tensors)), number, pair[1], moved, before, after, by_blocks)
+            Split(
+                tuple(sorted(tensors)),
+                number,
+                pair[1],
+                moved,
+                before,
+                after,
+                by_blocks,
+                sum(size[name] for name in again - tensors),
+            )
         )
     return tuple(found)
 
@@ -290,16 +302,26 @@ def _in_own_block(
     places = {(each.tensor, each.place) for each in before if each.kind == "write"}
     apart = {name for name, held in zip(first.arguments, grids[0]) if held != 1}
     for each in reads:
-        place = None if each.place is None else tuple(
-            (word, frozenset((names.get(key, key) if isinstance(key, str) else key, factor)
-                             for key, factor in terms), count)
-            for word, terms, count in each.place
-        )  # fmt: skip
+        place = None if each.place is None else renamed(each.place, names)
         if place is None or (each.tensor, place) not in places:
             return False
         if not apart <= {key for _, terms, _ in place for key, _ in terms}:
             return False
     return True
+
+
+def _read_by_both(
+    accesses: Accesses, launches: tuple[Op, Op], before: list[Access], after: list[Access]
+) -> set[str]:
+    """Return tensors of which blocks of two launches read the same places, which nothing writes."""
+    names = dict(zip(launches[1].arguments, launches[0].arguments, strict=True))
+    read = {(each.tensor, each.place) for each in before if each.kind == "read" and each.place}
+    return {
+        each.tensor for each in after
+        if each.kind == "read" and each.place is not None
+        and each.tensor in accesses.effects.constant
+        and (each.tensor, renamed(each.place, names)) in read
+    }  # fmt: skip
 
 
 def _by_elements(accesses: Accesses, launch: Op, reads: list[Access]) -> bool:

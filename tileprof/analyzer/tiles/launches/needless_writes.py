@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer.tiles.launches.launch_pairs import covers, splits
-from tileprof.analyzer.tiles.places import Access, Accesses
+from tileprof.analyzer.tiles.places import Access, Accesses, renamed
 from tileprof.analyzer.tiles.values import turns_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
@@ -186,7 +186,11 @@ class _Finder:
     def _undone(self, number: int, launch: Op) -> Needless | None:
         """A launch that only writes a tensor of which a later one then writes all elements, or only
         zeros to one where a later one adds once to each."""
-        held = self.accesses.inside(launch, (), guarded=True)
+        constant = self.accesses.effects.constant
+        held = [
+            each for each in self.accesses.inside(launch, (), guarded=True)
+            if each.kind != "read" or each.tensor not in constant
+        ]  # fmt: skip
         tensors = {each.tensor for each in held}
         if len(tensors) != 1 or any(each.kind != "write" for each in held) or not held[0].place:
             return None
@@ -195,19 +199,34 @@ class _Finder:
             (other, used) for other in self.launches[number + 1 :]
             if (used := [e for e in self.accesses.inside(other, ()) if e.tensor == tensor])
         ]  # fmt: skip
-        if not later or not self.kernel.parameters[tensor].out:
+        if not later:
             return None
         (other, used), *more = later
         kinds = [each.kind for each in used]
         as_many = len(used) == 1 and self._as_many(other, used[0])
         how: How = "added to"
         surely = True
-        if set(kinds) == {"write"} and (as_many or covers(self.accesses, other, tensor)):
-            how, surely = "overwritten", covers(self.accesses, other, tensor)
+        same = self._at_same(launch, held, other, used)
+        if not (same or self.kernel.parameters[tensor].out):
+            return None
+        sure = same or covers(self.accesses, other, tensor)
+        if set(kinds) == {"write"} and (as_many or sure):
+            how, surely = "overwritten", sure
         elif kinds != ["add"] or more or not as_many or not all(each.zero for each in held):
             return None
         made = self._needless(how, held[0], other, (launch,), number, launch)
         return replace(made, alone=True, surely=surely)
+
+    def _at_same(
+        self, launch: Op, held: Sequence[Access], other: Op, used: Sequence[Access]
+    ) -> bool:
+        """Whether blocks of another launch write all places that those of their numbers write."""
+        number = self.accesses.effects.values.number
+        if list(map(number, launch.listed)) != list(map(number, other.listed)):
+            return False
+        names = dict(zip(other.arguments, launch.arguments, strict=True))
+        again = {renamed(each.place, names) for each in used if each.place is not None}
+        return all(each.place in again for each in held)
 
     def _as_many(self, launch: Op, access: Access) -> bool:
         """Whether the turns of all loops around an access in a launch, with the launch's blocks,
@@ -289,12 +308,17 @@ class _Finder:
         return all(name in used for name in inner)
 
     def _loops(self, op: Op, inner: Op) -> Iterator[str]:
-        """Indices of `parallel`s in a statement around an op."""
+        """Indices of `parallel`s and loops in a statement around an op; of a loop that ends when
+        data say, nothing that an op could use."""
         for each in op.walk():
-            if each.name == "parallel" and any(held is inner for held in each.walk()):
+            if not each.blocks or not any(held is inner for held in each.walk()):
+                continue
+            if each.name == "parallel":
                 for name, extent in zip(each.arguments, each.listed):
                     if self.accesses.effects.values.number(extent) != 1:
                         yield name
+            elif each.name in ("for", "while"):
+                yield each.arguments[0] if each.name == "for" else ""
 
     def _needless(
         self, how: How, write: Access, other: Op | None, around: tuple[Op, ...], number: int,
