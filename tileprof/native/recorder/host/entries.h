@@ -5,6 +5,7 @@
 
 #include "host/recorder.h"
 #include "host/threads.h"
+#include "stacks/stack.h"
 
 namespace tileprof {
 
@@ -22,8 +23,15 @@ inline bool Thread::is_still_in_operation() const {
          innermost(scope_.last()) == &around;
 }
 
-inline Entry &Thread::push(ContextId context, ContextId under, const Moment &moment,
-                           const void *on_stack) {
+// The context of a scope, kept because each outermost entry asks for it.
+inline ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
+  const uint64_t number = recorder().numbered(scope.node);
+  const KnownScope &known = scopes_[apart];
+  return known.context && known.number == number ? known.context : new_scope_context(number, apart);
+}
+
+inline Entry &Thread::push(Kind kind, ContextId context, ContextId under, const Moment &moment,
+                           const void *function) {
   const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
   // The time of a scope that is open in another thread is that thread's.
@@ -32,9 +40,14 @@ inline Entry &Thread::push(ContextId context, ContextId under, const Moment &mom
   Entry &entry = entries_.emplace_back();
   entry.context = entry.entered = context;
   entry.under = under;
+  entry.kind = kind;
   entry.scope = scope.identity;
   entry.claims = claims;
-  entry.on_stack = reinterpret_cast<uintptr_t>(on_stack);
+  entry.around = inside_;
+  entry.function = function;
+  // Operations that something on the heap stands for have no frame that they end with.
+  if (wants_native() && function && Unwinder::on_stack(function)) [[unlikely]]
+    entry.on_stack = reinterpret_cast<uintptr_t>(function);
   entry.stop = moment.frame;
   return entry;
 }
@@ -50,33 +63,33 @@ inline void Thread::begin(Entry &entry) {
 }
 
 // Enters a call right in the operation around, in which Python has not run since it began.
-inline ContextId Thread::enter_within(Kind kind, NameId name, uint64_t b, const void *on_stack) {
+inline ContextId Thread::enter_within(Kind kind, NameId name, uint64_t b, const void *function) {
   const Entry &around = entries_.back();
   const ContextId parent = around.context;
   const Moment now{scope_.last(), around.stop, around.python};
-  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
+  Entry &entry = push(kind, child(parent, kind, name, b), parent, now, function);
   if (kind == Kind::op) entry.operation = name + 1;
-  if (kind != Kind::api) entry.python = now.thread;
+  if (kind != Kind::api) entry.python = now.thread, inside_ = entry.context;
   begin(entry);
   return entry.context;
 }
 
-inline ContextId Thread::enter_operation(NameId name, const void *on_stack) {
+inline ContextId Thread::enter_operation(NameId name, const void *function) {
   settle();
-  if (is_still_in_operation()) [[likely]] return enter_within(Kind::op, name, 0, on_stack);
-  return enter(Kind::op, name, 0, on_stack);
+  if (is_still_in_operation()) [[likely]] return enter_within(Kind::op, name, 0, function);
+  return enter(Kind::op, name, 0, function);
 }
 
 // An operation that does nothing but call one of the same name is counted once, as PyTorch's
-// profiler does.
-inline void Thread::count(const Entry &entry, HostTime &time) {
-  if (!entry.again) add(time.count, uint64_t(1));
+// profiler does. `around` is the entry that it is in, nullptr where it is in none.
+inline void Thread::count(const Entry &entry, HostTime &time, Entry *around) {
   if (entry.entries == 1 && entry.twin)
     add(times_.make(entry.twin).count, ~uint64_t(0));
-  if (entries_.size() < 2 || entry.again) return;
-  Entry &around = entries_[entries_.size() - 2];
-  ++around.entries;
-  around.twin = entry.operation && entry.operation == around.operation ? entry.context : 0;
+  if (entry.again) return;
+  add(time.count, uint64_t(1));
+  if (!around) return;
+  ++around->entries;
+  around->twin = entry.operation && entry.operation == around->operation ? entry.context : 0;
 }
 
 inline void Thread::count_out(const Entry &entry, uint64_t now) {
@@ -87,16 +100,27 @@ inline void Thread::count_out(const Entry &entry, uint64_t now) {
 }
 
 inline void Thread::pop(uint64_t now) {
-  const Entry &entry = entries_.back();
+  Entry &entry = entries_.back();
+  Entry *const around = entries_.size() > 1 ? &entry - 1 : nullptr;
   const uint64_t took = now - std::min(now, entry.began_ns);
   HostTime &time = times_.make(entry.context);
-  count(entry, time);
+  count(entry, time, around);
   add(time.own_ns, took - std::min(took, entry.inside_ns));
   if (entry.claims) add(works_.make(entry.claims).claimed_ns, took);
   count_out(entry, now);
   if (recorder().room.wanted()) trace(entry.context, entry.began_ns, now);
+  if (around) around->inside_ns += took;
+  inside_ = entry.around;
   entries_.pop_back();
-  if (!entries_.empty()) entries_.back().inside_ns += took;
+}
+
+inline ContextId Thread::leave_operation(const void *function) {
+  settle();
+  if (!entries_.empty() && entries_.back().function == function) [[likely]]
+    pop(now_ns());
+  else if (const size_t at = find_function(function))
+    close(at - 1, now_ns());
+  return inside_;
 }
 
 } // namespace tileprof
