@@ -20,7 +20,7 @@ inline bool Thread::is_still_in_operation() const {
   if (entries_.empty()) return false;
   const Entry &around = entries_.back();
   return around.python && scope_.unchanged(around.python, around.stop) &&
-         innermost(scope_.last()) == &around;
+         around.scope == scope_.last().identity;
 }
 
 // The context of a scope, kept because each outermost entry asks for it.
@@ -30,6 +30,33 @@ inline ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   return known.context && known.number == number ? known.context : new_scope_context(number, apart);
 }
 
+__attribute__((always_inline)) inline Entry &
+Thread::put(Kind kind, ContextId context, ContextId under, ContextId claims, const void *scope,
+            const void *stop, const void *function) {
+  Entry &entry = entries_.add();
+  entry.context = context;
+  entry.entered = context;
+  entry.under = under;
+  entry.around = inside_;
+  entry.scope = scope;
+  entry.stop = stop;
+  entry.python = nullptr;
+  entry.function = function;
+  entry.operation = 0;
+  entry.kind = kind;
+  entry.again = false;
+  entry.claims = claims;
+  entry.entries = 0;
+  entry.inside_ns = 0;
+  entry.range = 0;
+  entry.on_stack = 0;
+  entry.twin = 0;
+  // Operations that something on the heap stands for have no frame that they end with.
+  if (wants_native() && function && Unwinder::on_stack(function)) [[unlikely]]
+    entry.on_stack = reinterpret_cast<uintptr_t>(function);
+  return entry;
+}
+
 inline Entry &Thread::push(Kind kind, ContextId context, ContextId under, const Moment &moment,
                            const void *function) {
   const PythonScope &scope = moment.scope;
@@ -37,19 +64,7 @@ inline Entry &Thread::push(Kind kind, ContextId context, ContextId under, const 
   // The time of a scope that is open in another thread is that thread's.
   const ContextId claims =
       outermost ? scope_context(scope.elsewhere ? PythonScope{} : scope, false) : 0;
-  Entry &entry = entries_.emplace_back();
-  entry.context = entry.entered = context;
-  entry.under = under;
-  entry.kind = kind;
-  entry.scope = scope.identity;
-  entry.claims = claims;
-  entry.around = inside_;
-  entry.function = function;
-  // Operations that something on the heap stands for have no frame that they end with.
-  if (wants_native() && function && Unwinder::on_stack(function)) [[unlikely]]
-    entry.on_stack = reinterpret_cast<uintptr_t>(function);
-  entry.stop = moment.frame;
-  return entry;
+  return put(kind, context, under, claims, scope.identity, moment.frame, function);
 }
 
 inline void Thread::count_in(const Entry &entry) {
@@ -63,15 +78,19 @@ inline void Thread::begin(Entry &entry) {
 }
 
 // Enters a call right in the operation around, in which Python has not run since it began.
-inline ContextId Thread::enter_within(Kind kind, NameId name, uint64_t b, const void *function) {
+__attribute__((always_inline)) inline ContextId
+Thread::enter_within(Kind kind, NameId name, uint64_t b, const void *function) {
   const Entry &around = entries_.back();
   const ContextId parent = around.context;
-  const Moment now{scope_.last(), around.stop, around.python};
-  Entry &entry = push(kind, child(parent, kind, name, b), parent, now, function);
+  const void *const scope = around.scope, *const stop = around.stop;
+  _ts *const python = around.python;
+  const ContextId context = child(parent, kind, name, b);
+  Entry &entry = put(kind, context, parent, 0, scope, stop, function);
   if (kind == Kind::op) entry.operation = name + 1;
-  if (kind != Kind::api) entry.python = now.thread, inside_ = entry.context;
-  begin(entry);
-  return entry.context;
+  if (kind != Kind::api) entry.python = python, inside_ = context;
+  entry.began_ns = now_ns();
+  ++operations_;  // that around is one
+  return context;
 }
 
 inline ContextId Thread::enter_operation(NameId name, const void *function) {
@@ -99,7 +118,7 @@ inline void Thread::count_out(const Entry &entry, uint64_t now) {
   add(claimed_ns_, now - std::min(now, since));
 }
 
-inline void Thread::pop(uint64_t now) {
+__attribute__((always_inline)) inline void Thread::pop(uint64_t now) {
   Entry &entry = entries_.back();
   Entry *const around = entries_.size() > 1 ? &entry - 1 : nullptr;
   const uint64_t took = now - std::min(now, entry.began_ns);

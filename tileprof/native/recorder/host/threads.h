@@ -17,6 +17,7 @@
 
 #include "host/clock.h"
 #include "host/contexts.h"
+#include "host/entry.h"
 #include "host/frames.h"
 #include "host/host_timeline.h"
 #include "host/observer_api.h"
@@ -69,38 +70,6 @@ struct HostWork {
 template <typename T> void add(std::atomic<T> &to, T what) {
   to.store(to.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
 }
-
-// Where a range began, innermost first: Python frames and, where there are none, native ones.
-struct RangeStart {
-  std::vector<Frame> frames;
-  std::vector<NativeFrame> native;
-};
-
-// Something open: an operation, a range, a call.
-struct Entry {
-  ContextId context = 0;        // moves where a range around it ends first
-  ContextId entered = 0;        // what it was when it began
-  ContextId under = 0;          // what led to it
-  uint64_t range = 0;           // number of a range; 0: an operation or a call
-  bool again = false;           // whether it has been counted
-  ContextId claims = 0;         // context of the scope around, if nothing else encloses the entry
-  const void *scope = nullptr;  // identity of Python's scope when it began
-  const void *stop = nullptr;   // innermost frame when it began
-  uint64_t began_ns = 0, inside_ns = 0;  // time of entries within
-  NameId operation = 0;         // of an operation: its name's number and 1
-  Kind kind = Kind::root;
-  uint32_t entries = 0;         // how many began right in it
-  ContextId twin = 0;           // context of the last of them, if it is an operation of this name
-  ContextId around = 0;         // of the innermost operation that was open when it began; 0: none
-  const void *function = nullptr;  // of an observed operation: the observer's object for it
-  std::shared_ptr<const RangeStart> start;  // of a range; what others call is told by `stop`
-  // State of the interpreter in which an operation began, nullptr for others. An operation ends
-  // before its thread gives that state up.
-  _ts *python = nullptr;
-  // Native frames around this address on the stack belong to what led to the entry; 0: not known,
-  // as for calls and ranges, which are within those of the next entry around that has one.
-  uintptr_t on_stack = 0;
-};
 
 struct Free {
   void operator()(void *pages) const { std::free(pages); }
@@ -261,7 +230,7 @@ private:
   };
   Named named_;
   double announced_[2] = {0, 0};
-  std::vector<Entry> entries_;
+  Entries entries_;
   uint64_t ranges_ = 0;
   std::atomic<Ended *> ended_{nullptr};
   // Operations and calls that are open, ranges not counted.
@@ -321,6 +290,9 @@ private:
   ContextId native_chain(ContextId base, const NativeFrame *innermost, size_t count);
   uintptr_t native_limit(const Moment &moment) const;
   ContextId parent_of(Kind kind, const Moment &moment);
+  // Adds an entry, without the time of its begin.
+  Entry &put(Kind kind, ContextId context, ContextId under, ContextId claims, const void *scope,
+             const void *stop, const void *function);
   Entry &push(Kind kind, ContextId context, ContextId under, const Moment &moment,
               const void *function = nullptr);
   // Begins the time of the entry that was pushed last.
