@@ -11,6 +11,7 @@ import pytest
 _recorder: Any = pytest.importorskip("tileprof.native._recorder")
 
 FRAME = 1
+_PLACE = C.c_void_p
 
 
 @pytest.fixture
@@ -70,12 +71,12 @@ class _Table(C.Structure):
     _fields_ = (
         ("version", C.c_uint32),
         ("name", C.CFUNCTYPE(C.c_uint32, C.c_char_p)),
-        ("thread", C.CFUNCTYPE(C.c_void_p)),
+        ("thread", C.CFUNCTYPE(_PLACE)),
         ("forks", C.POINTER(C.c_uint32)),
-        ("enter", C.CFUNCTYPE(C.c_uint32, C.c_void_p, C.c_uint32, C.c_int64, C.c_uint64, C.c_void_p)),
-        ("enter_backward", C.c_void_p),
-        ("find_backward", C.c_void_p),
-        ("leave", C.CFUNCTYPE(C.c_uint32, C.c_void_p, C.c_void_p)),
+        ("enter", C.CFUNCTYPE(C.c_uint32, _PLACE, C.c_uint32, C.c_int64, C.c_uint64, _PLACE)),
+        ("enter_backward", _PLACE),
+        ("find_backward", _PLACE),
+        ("leave", C.CFUNCTYPE(C.c_uint32, _PLACE, _PLACE)),
     )  # fmt: skip
 
 

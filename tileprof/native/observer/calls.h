@@ -177,11 +177,9 @@ struct Thread : OfThread {
     Free *next;
   } *free = nullptr;       // places for what opens
 
-  ~Thread() {
-    while (free) ::operator delete(std::exchange(free, free->next));
-  }
-  // Becomes that of a thread that begins. Names and tables stay.
+  // Becomes that of a thread that begins. What it knows of names stays.
   void begin_anew() {
+    tables = {};
     sampling = {};
     latest = nullptr;
     recorded = nullptr;
@@ -191,11 +189,12 @@ struct Thread : OfThread {
 };
 
 // States of threads that have ended, for those that begin; none is freed (see thread_pointer.h).
+// Nobody waits for the lock, which a thread may have held that is not there in a forked child.
 class Ended {
 public:
   Thread *take() {
-    std::lock_guard lock(mutex_);
-    if (threads_.empty()) return new Thread;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || threads_.empty()) return new Thread;
     Thread *again = threads_.back();
     threads_.pop_back();
     again->begin_anew();
@@ -203,8 +202,8 @@ public:
   }
   void put(Thread *thread) {
     thread->let_go();
-    std::lock_guard lock(mutex_);
-    threads_.push_back(thread);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) threads_.push_back(thread);
   }
 
 private:

@@ -1,5 +1,3 @@
-#include "host/ops.h"
-
 #include "host/entries.h"
 #include "host/recorder.h"
 

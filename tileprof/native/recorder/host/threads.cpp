@@ -209,7 +209,7 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
     number = number_of_places(moment.thread, stop, met);
     // The scope's frame is not among the callers: Python finds out what they share with its path.
     if (!entry && scope.node && !(stop && met)) base = scope_context(scope, true);
-    number = (number ^ base) * 0x9E3779B97F4A7C15u;
+    number = (number ^ base) * 0x9E3779B97F4A7C15u | 1;
     for (const KnownPath *known = paths_of(number), *end = known + 2; known < end; ++known)
       if (known->number == number && known->context) return last_ = known->context;
   }
@@ -233,6 +233,7 @@ namespace {
 struct Mine {
   Thread *thread = nullptr;
   uint32_t generation = 0;
+  bool ends = false;
 };
 constinit thread_local Mine mine;
 
@@ -243,6 +244,7 @@ struct Ending {
     if (mine.thread && mine.generation == recorder().generation())
       recorder().end_thread(*mine.thread);
     mine.thread = nullptr;
+    mine.ends = true;
   }
 };
 thread_local Ending ending;
@@ -253,10 +255,12 @@ __attribute__((noinline)) Thread &find_thread() {
   Mine &own = mine;
   const uint32_t generation = recorder().generation();
   if (!own.thread || own.generation != generation) {
-    own = {&recorder().add_thread(), generation};
-    ending.armed = true;  // makes it, so that it is destroyed
+    own.thread = &recorder().add_thread();
+    own.generation = generation;
+    if (!own.ends) ending.armed = true;  // makes it, so that it is destroyed
   }
-  recorder().own_states.put(*own.thread, generation);
+  // Nobody would take it out again where operations run in destructors of thread-local objects.
+  if (!own.ends) recorder().own_states.put(*own.thread, generation);
   return *own.thread;
 }
 

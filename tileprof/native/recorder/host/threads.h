@@ -320,4 +320,7 @@ Thread &this_thread();
 // The same by thread-local variables, made if it is new.
 Thread &find_thread();
 
+// The table that an observer of a framework calls (ops.cpp).
+const TileprofObserver *observer_table();
+
 } // namespace tileprof
