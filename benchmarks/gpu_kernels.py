@@ -202,6 +202,26 @@ def transpose(X, block_M: int = 256, block_N: int = 128, threads: int = 256, row
     return Y
 
 
+@tileprof.jit
+def transpose_stored(X, block_M: int = 128, block_N: int = 128, threads: int = 256, rows: int = 16,
+                     kept: bool = True):  # fmt: skip
+    """As `transpose`, whose result is stored as a whole tile, which L2 evicts first if not kept."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((N, M), T.bfloat16)
+    policy = None if kept else "evict_first"
+
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        T.use_swizzle(rows)
+        tile = T.alloc_shared((block_M, block_N), T.bfloat16)
+        turned = T.alloc_shared((block_N, block_M), T.bfloat16)
+        T.copy(X[by * block_M, bx * block_N], tile, eviction_policy=policy)
+        for i, j in T.Parallel(block_N, block_M):
+            turned[i, j] = tile[j, i]
+        T.copy(turned, Y[bx * block_N, by * block_M], eviction_policy=policy)
+    return Y
+
+
 def int4(byte, high):
     """The weight in the low or the high half of a byte: 0…15 stand for -8…7.
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import gpu_kernels as kernels
 import torch
+from gpu_attention import shown
 from gpu_peers import LIMIT, Call, check, normal
-from measuring import Work, compare
+from measuring import Work, alone, compare
+
+TURNED: tuple[Mapping[str, int], ...] = (
+    *({"block_M": 256, "block_N": 128, "rows": rows} for rows in (16, 1, 4, 8, 32, 64)),
+    *({"block_M": m, "block_N": n, "rows": rows}
+      for m, n in ((128, 128), (128, 256), (512, 64), (512, 128), (64, 512)) for rows in (8, 16)),
+    {"block_M": 256, "block_N": 256, "rows": 8, "threads": 512},
+    {"block_M": 256, "block_N": 128, "rows": 16, "threads": 512},
+)  # fmt: skip
+"""Tiles of a transpose, and rows of blocks that run together, which are tried."""
+STORED: tuple[Mapping[str, int], ...] = (
+    *({"rows": rows, "kept": kept} for rows in (8, 16, 32) for kept in (True, False)),
+    {"block_M": 256, "block_N": 128, "rows": 16},
+)  # fmt: skip
+"""The same of a transpose that stores whole tiles."""
 
 
 def device_copy(size: float) -> Call:
@@ -67,10 +82,17 @@ def elementwise() -> Iterator[Work]:
     """Transpose, sum and conversion; at least 1.07 GB each."""
     rows, columns = 32768, 8192
     x, other = normal(rows, columns), normal(rows * columns)
-    yield bandwidth(
-        f"transpose {rows}×{columns} bf16", 4.0 * x.numel(), lambda: kernels.transpose(x),
+    ways: dict[str, Call] = {shown(way): partial(kernels.transpose, x, **way) for way in TURNED}
+    for way in STORED:
+        ways[f"stored by tile, {shown(way)}"] = partial(kernels.transpose_stored, x, **way)
+    taken = alone(ways)
+    best = next(iter(taken))
+    work = bandwidth(
+        f"transpose {rows}×{columns} bf16", 4.0 * x.numel(), ways[best],
         {"eager": lambda: x.t().contiguous()},
     )  # fmt: skip
+    work.ways, work.note = taken, f"{best}; {work.note}"
+    yield work
     flat = x.view(-1)
     yield bandwidth(
         "add 268 M bf16", 6.0 * flat.numel(), lambda: kernels.add(flat, other),
