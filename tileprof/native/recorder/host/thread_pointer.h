@@ -36,7 +36,7 @@ struct OfThread {
 template <typename State> class OwnStates {
 public:
   // The calling thread's, nullptr where it is not known here.
-  State *find(uint32_t forks) const {
+  __attribute__((always_inline)) State *find(uint32_t forks) const {
     const uintptr_t pointer = thread_pointer();
     State *const state = places_[place_of(pointer)].load(std::memory_order_acquire);
     const bool own = pointer && state &&
