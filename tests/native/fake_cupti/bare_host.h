@@ -26,8 +26,9 @@ ContextId known_here() { return 0; }
 bool unrecorded() { return false; }
 ContextId path_of(NameId call) { return contexts().child(0, Kind::api, call); }
 Entered enter(NameId call, bool) {
+  if (!epoch()) return {};
   const ContextId context = path_of(call);
-  return {context, context, now_ns()};
+  return {epoch(), context, context, now_ns()};
 }
 void leave(ContextId) {}
 void leave_unseen(ContextId, uint64_t) {}

@@ -7,14 +7,18 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <ATen/record_function.h>
 
 #include "../recorder/host/observer_api.h"
+#include "../recorder/host/thread_pointer.h"
 #include "moved.h"
 
 namespace tileprof {
@@ -40,14 +44,18 @@ class Names {
 public:
   const NameOf &of(const at::RecordFunction &function) {
     const char *text = function.name();
-    Place &place = places_[(uintptr_t(text) >> 3) % kPlaces];
-    if (place.text == text && place.begins_as(text)) [[likely]] return place.known->second;
+    Place *const set = &places_[(uintptr_t(text) >> 3) % kPlaces & ~size_t(1)];
+    if (set[0].is_of(text)) [[likely]] return set[0].known->second;
+    if (set[1].is_of(text)) return set[1].known->second;
     if (!function.operator_name().has_value()) return of(text);
-    place = Place(text, by_text(text));
-    return place.known->second;
+    const Known::value_type &known = by_text(text);
+    // Two have a place, or programs in which two names share one would look them up by text each time.
+    set[1] = set[0];
+    set[0] = Place(text, known);
+    return known.second;
   }
   const NameOf &of(std::string_view text) {
-    const Known::value_type *&met = met_[hash(text) % kPlaces];
+    const Known::value_type *&met = met_[hash(text) % kMet];
     if (!met || met->first != text) met = &by_text(text);
     return met->second;
   }
@@ -67,13 +75,19 @@ private:
       std::memcpy(start, text, sizeof(start));
     }
     // All names are in strings of the standard library, of which so much can always be read.
-    bool begins_as(const char *other) const { return !std::memcmp(start, other, sizeof(start)); }
+    bool is_of(const char *other) const {
+      if (text != other) return false;
+      uint64_t words[2], now[2];
+      std::memcpy(words, start, sizeof(words));
+      std::memcpy(now, other, sizeof(now));
+      return words[0] == now[0] && words[1] == now[1];
+    }
   };
   // A program that never repeats its names starts learning again.
-  static constexpr size_t kPlaces = 512, kMost = 10'000;
+  static constexpr size_t kPlaces = 1024, kMet = 512, kMost = 10'000;
 
   Place places_[kPlaces];
-  const Known::value_type *met_[kPlaces] = {};
+  const Known::value_type *met_[kMet] = {};
   Known known_;
 
   // Of the length and the ends of a name, in which those of nodes differ.
@@ -149,7 +163,7 @@ private:
   }
 };
 
-struct Thread {
+struct Thread : OfThread {
   Names names;
   moved::Signatures signatures;
   facts::Tables tables;    // that got dense gradients
@@ -158,16 +172,45 @@ struct Thread {
   uint32_t inside = 0;     // context of the innermost operation that is open
   bool counting = false;   // whether an operation around has its work counted
   bool quiet = false;      // whether operations are passed over: it is in a node of a backward pass
-  void *recorded = nullptr;  // the recorder's state of it, as found after so many forks
-  uint32_t forks = 0;
+  void *recorded = nullptr;  // the recorder's state of it
   struct Free {
     Free *next;
   } *free = nullptr;       // places for what opens
 
-  ~Thread() {
-    while (free) ::operator delete(std::exchange(free, free->next));
+  // Becomes that of a thread that begins. What it knows of names stays.
+  void begin_anew() {
+    tables = {};
+    sampling = {};
+    latest = nullptr;
+    recorded = nullptr;
+    inside = 0;
+    counting = quiet = false;
   }
 };
+
+// States of threads that have ended, for those that begin; none is freed (see thread_pointer.h).
+// Nobody waits for the lock, which a thread may have held that is not there in a forked child.
+class Ended {
+public:
+  Thread *take() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || threads_.empty()) return new Thread;
+    Thread *again = threads_.back();
+    threads_.pop_back();
+    again->begin_anew();
+    return again;
+  }
+  void put(Thread *thread) {
+    thread->let_go();
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) threads_.push_back(thread);
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<Thread *> threads_;
+};
+inline Ended &ended = *new Ended;
 
 // The calling thread's, if it has one.
 inline thread_local Thread *thread_if_any = nullptr;
@@ -177,36 +220,39 @@ inline Thread &new_thread() {
   // First, so that what the recorder keeps of a thread ends after what is kept here.
   calls().thread();
   struct Owner {
-    Thread thread;
+    Thread *const thread = ended.take();
     ~Owner() {
       thread_if_any = nullptr;
       thread_ends = true;
+      ended.put(thread);
     }
   };
   // Operations may still run in destructors of other thread-local objects.
   if (thread_ends) return *(thread_if_any = new Thread);
   thread_local Owner owner;
-  return *(thread_if_any = &owner.thread);
+  return *(thread_if_any = owner.thread);
 }
 
-// Finds the thread's variables once, which takes a call.
-inline Thread &this_thread() {
-  Thread *const thread = thread_if_any;
-  return thread ? *thread : new_thread();
-}
+inline constinit OwnStates<Thread> own_states;
+inline uint32_t forks() { return __atomic_load_n(calls().forks, __ATOMIC_RELAXED); }
 
-__attribute__((noinline)) inline void *find_recorded(Thread &thread, uint32_t forks) {
-  void *found = calls().thread();
+// The calling thread's state by its own variables, with the recorder's.
+__attribute__((noinline)) inline Thread &find_thread() {
+  Thread &thread = thread_if_any ? *thread_if_any : new_thread();
+  thread.recorded = calls().thread();
   // The recorder may hand the state of a thread that ends to another one.
-  if (!thread_ends) thread.recorded = found, thread.forks = forks;
-  return found;
+  if (!thread_ends) own_states.put(thread, forks());
+  return thread;
 }
 
-// The recorder's state of the calling thread, of which this is the observer's.
-__attribute__((always_inline)) inline void *recorded(Thread &thread) {
-  const uint32_t forks = __atomic_load_n(calls().forks, __ATOMIC_RELAXED);
-  const bool known = thread.recorded && thread.forks == forks;
-  return known ? thread.recorded : find_recorded(thread, forks);
+__attribute__((always_inline)) inline Thread &this_thread() {
+  Thread *const found = own_states.find(forks());
+  return found ? *found : find_thread();
+}
+
+inline Thread *known_thread() {
+  Thread *const found = own_states.find(forks());
+  return found ? found : thread_if_any;
 }
 
 // A place of a thread's for something that is open.
@@ -219,22 +265,26 @@ struct Pooled : at::ObserverContext {
   }
   static void operator delete(void *place) {
     // It may have been opened by another thread: places move to where they are left.
-    Thread *thread = thread_if_any;
+    Thread *thread = known_thread();
     if (!thread) return ::operator delete(place);
     thread->free = new (place) Thread::Free{thread->free};
   }
 };
 
-// Something open: an operation, or a range of the user's.
+// An operation that was entered: all that is to be known of it, the recorder knows.
+struct Entered final : at::ObserverContext {
+  static void operator delete(Entered *, std::destroying_delete_t) {}
+};
+inline Entered &entered = *new Entered;
+
+// Something else that is open: a node of a backward pass, what is passed over, a range of the user's.
 struct Open final : Pooled {
-  Thread *thread = nullptr;
-  uint32_t context = 0;
-  uint32_t around = 0;  // what was innermost when it began
+  Thread *thread = nullptr;  // that passes over it; nullptr: it is a range
   uint64_t range = 0;
   void *opened_by = nullptr;  // the recorder's thread
-  // For a node of the backward pass: whether operations around it were skipped, and whether they
-  // are observed because it asked for that.
-  bool was_quiet = false, observes = false;
+  // Whether operations around it were skipped, and whether those of a node are observed because it
+  // asked for that; whether it was entered.
+  bool was_quiet = false, observes = false, node = false;
 };
 static_assert(sizeof(Open) <= Pooled::kSize);
 

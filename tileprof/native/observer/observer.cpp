@@ -65,32 +65,39 @@ std::atomic<bool> observing{false};
 uint32_t enter_backward(Thread &in, uint32_t name, uint64_t sequence, uint64_t thread,
                         const Pass *pass, const RecordFunction &function) {
   // Nodes that no operation made have the largest number there is.
-  return calls().enter_backward(recorded(in), name, int64_t(sequence), thread, root_of(pass),
+  return calls().enter_backward(in.recorded, name, int64_t(sequence), thread, root_of(pass),
                                 &function);
-}
-
-uint32_t enter_function(Thread &thread, const RecordFunction &function, const NameOf &known) {
-  if (known.evaluation)
-    if (const auto node = torch::autograd::get_current_node())
-      return enter_backward(thread, known.id, node->sequence_nr(), node->thread_id(), this_pass(),
-                            function);
-  const int64_t sequence = function.seqNr();
-  // Read only where it is needed: most operations are inside others, and have no number.
-  const uint64_t number = sequence < 0 ? 0 : RecordFunction::currentThreadId();
-  // PyTorch keeps it on the stack of the function that does the operation.
-  return calls().enter(recorded(thread), known.id, sequence, number, &function);
 }
 
 void step(Thread &thread, uint32_t context);
 
-// Passes over what the engine does besides running a node, as sums of gradients, where operations
+std::unique_ptr<at::ObserverContext> enter_operation(Thread &thread, const NameOf &known,
+                                                     const RecordFunction &function) {
+  thread.inside = calls().enter(thread.recorded, known.id, function.seqNr(), function.threadId(),
+                                &function);
+  thread.latest = &function;
+  step(thread, thread.inside);
+  return std::unique_ptr<at::ObserverContext>(&entered);
+}
+
+// What the engine does besides running a node, as sums of gradients, is passed over where operations
 // are observed in all threads. A node of Python within is observed again.
-std::unique_ptr<at::ObserverContext> pass_over(Thread &thread) {
-  std::unique_ptr<Open> open(new (thread) Open);
-  open->thread = &thread;
-  open->around = thread.inside;
-  open->was_quiet = std::exchange(thread.quiet, true);
-  return open;
+std::unique_ptr<at::ObserverContext> begin_evaluation(Thread &thread, const NameOf &known,
+                                                      const RecordFunction &function) {
+  const Pass *pass = this_pass();
+  if (!observes_inside(pass)) {
+    std::unique_ptr<Open> open(new (thread) Open);
+    open->thread = &thread;
+    open->was_quiet = std::exchange(thread.quiet, true);
+    return open;
+  }
+  const auto node = torch::autograd::get_current_node();
+  if (!node) return enter_operation(thread, known, function);
+  thread.inside = enter_backward(thread, known.id, node->sequence_nr(), node->thread_id(), pass,
+                                 function);
+  thread.latest = &function;
+  step(thread, thread.inside);
+  return std::unique_ptr<at::ObserverContext>(&entered);
 }
 
 std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &function) {
@@ -98,14 +105,8 @@ std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &functi
   Thread &thread = this_thread();
   if (thread.quiet) return nullptr;
   const NameOf &known = thread.names.of(function);
-  if (known.evaluation && !observes_inside(this_pass())) return pass_over(thread);
-  std::unique_ptr<Open> open(new (thread) Open);
-  open->thread = &thread;
-  open->context = enter_function(thread, function, known);
-  open->around = std::exchange(thread.inside, open->context);
-  thread.latest = &function;
-  step(thread, open->context);
-  return open;
+  if (known.evaluation) [[unlikely]] return begin_evaluation(thread, known, function);
+  return enter_operation(thread, known, function);
 }
 
 // Begins an operation for the callback that a thread asked for.
@@ -114,7 +115,7 @@ std::unique_ptr<at::ObserverContext> begin_in_thread(const RecordFunction &funct
   return begin_function(function);
 }
 
-void end(const RecordFunction &, at::ObserverContext *context);
+void end(const RecordFunction &function, at::ObserverContext *context);
 
 // -- which threads' operations
 
@@ -171,7 +172,7 @@ std::unique_ptr<at::ObserverContext> begin_sample(const RecordFunction &function
 void end_sample(const RecordFunction &function, at::ObserverContext *context) {
   if (!context) return;
   Sample &sample = *static_cast<Sample *>(context);
-  if (sample.thread != thread_if_any) return;
+  if (sample.thread != known_thread()) return;
   if (!moved::add_results(sample.results, sample.result_count, function.outputs(), sample.moved))
     return;
   sample.visit.bytes = sample.moved.bytes;
@@ -200,7 +201,7 @@ bool observe_functions() {
 bool ignore_functions() {
   const at::CallbackHandle handle = of_thread();
   if (handle) at::removeCallback(handle);
-  if (Thread *thread = thread_if_any; thread && thread->sampling.on)
+  if (Thread *thread = known_thread(); thread && thread->sampling.on)
     sample_functions(*thread, false);
   return handle;
 }
@@ -211,9 +212,9 @@ void begin_node(const RecordFunction &function, Thread &thread, Open &open) {
   const NameOf &known = thread.names.of(function);
   const Pass *pass = this_pass();
   open.thread = &thread;
-  open.context = enter_backward(thread, known.id, uint64_t(function.seqNr()),
-                                function.forwardThreadId(), pass, function);
-  open.around = std::exchange(thread.inside, open.context);
+  open.node = true;
+  thread.inside = enter_backward(thread, known.id, uint64_t(function.seqNr()),
+                                 function.forwardThreadId(), pass, function);
   const bool observed = known.python || observes_inside(pass);
   open.was_quiet = std::exchange(thread.quiet, !observed);
   open.observes = observed && observe_functions();
@@ -232,13 +233,17 @@ std::unique_ptr<at::ObserverContext> begin(const RecordFunction &function) {
   return open;
 }
 
-void end(const RecordFunction &, at::ObserverContext *context) {
+void leave(Thread &thread, const RecordFunction &function) {
+  thread.inside = calls().leave(thread.recorded, &function);
+}
+
+void end(const RecordFunction &function, at::ObserverContext *context) {
   if (!context) return;
+  if (context == &entered) [[likely]] return leave(this_thread(), function);
   const Open &open = *static_cast<Open *>(context);
   if (open.range) return calls().close_range(open.range, open.opened_by);
-  if (open.thread != thread_if_any) return;
-  if (open.context) calls().leave(recorded(*open.thread), open.context);
-  open.thread->inside = open.around;
+  if (!open.thread || open.thread != known_thread()) return;
+  if (open.node) leave(this_thread(), function);
   open.thread->quiet = open.was_quiet;
   if (open.observes) ignore_functions();
 }

@@ -37,7 +37,7 @@ inline DispatchKeySet below(DispatchKeySet keys) {
 // The calling thread, if an operation that it is about to compute is to be counted. Of operations
 // inside one another the outermost is; of those that only ask for shapes, as compilers do, none.
 inline Thread *counting_thread(DispatchKeySet keys) {
-  Thread *thread = thread_if_any;
+  Thread *thread = known_thread();
   const bool counts = thread && thread->inside && !thread->counting &&
                       !keys.has_backend(c10::BackendComponent::MetaBit);
   return counts ? thread : nullptr;

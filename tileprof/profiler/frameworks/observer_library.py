@@ -62,7 +62,10 @@ def load(torch: Any, tell: Tell) -> Any:
     compiler = find_compiler()
     if compiler is None:
         raise OSError("there is no C++ compiler")
-    headers = (*_SOURCES.glob("*.h"), FOLDER / "recorder" / "host" / "observer_api.h")
+    shared = (
+        FOLDER / "recorder" / "host" / name for name in ("observer_api.h", "thread_pointer.h")
+    )
+    headers = (*_SOURCES.glob("*.h"), *shared)
     order = extension(torch, compiler, _SOURCES / "observer.cpp", "the PyTorch observer", headers)
     library = _loaded(torch, order, tell)
     library.tileprof_observer_start.restype = c_uint64

@@ -7,7 +7,6 @@
 
 #include "bindings/bindings.h"
 #include "host/host.h"
-#include "host/ops.h"
 #include "host/recorder.h"
 #include "records/framework_memory.h"
 

@@ -10,53 +10,55 @@ namespace {
 
 using cupti::read;
 
-// The driver's calls that this thread is in, and what it did last. Nothing in it needs destroying:
+} // namespace
+
+// The driver's calls that a thread is in, and what it did last. Nothing in it needs destroying:
 // callbacks come until the thread's very end.
-struct Open {
-  uint32_t correlation, epoch;
-  ContextId context;
-  Blocked blocks;
-  Wait wait;
-  uint64_t entered_ns;
-};
-// A call of this thread's that went through a gate, until its end is reported.
-struct Passage {
-  bool inside;
-  uint32_t correlation, round;
+struct Subscriber::Calling {
+  struct Open {
+    uint32_t correlation, epoch;
+    ContextId context;
+    Blocked blocks;
+    Wait wait;
+    uint64_t entered_ns;
+  };
+  // A call of this thread's that went through a gate, until its end is reported.
+  struct Passage {
+    bool inside;
+    uint32_t correlation, round;
 
-  void enter(Gate &gate, uint32_t entering) {
-    // CUPTI may not have reported the end of the thread's last call.
-    if (inside) gate.leave(round);
-    round = gate.enter();
-    inside = true;
-    correlation = entering;
-  }
-  void leave(Gate &gate, uint32_t leaving) {
-    if (!inside || correlation != leaving) return;
-    inside = false;
-    gate.leave(round);
-  }
-};
-// A call of this thread's that keeps apart from graphs, or a graph from it, until its end is reported.
-struct KeptApart {
-  bool inside;
-  GraphsApart::Kind kind;
-  uint32_t correlation, round;
+    void enter(Gate &gate, uint32_t entering) {
+      // CUPTI may not have reported the end of the thread's last call.
+      if (inside) gate.leave(round);
+      round = gate.enter();
+      inside = true;
+      correlation = entering;
+    }
+    void leave(Gate &gate, uint32_t leaving) {
+      if (!inside || correlation != leaving) return;
+      inside = false;
+      gate.leave(round);
+    }
+  };
+  // A call of this thread's that keeps apart from graphs, or a graph from it, until its end is reported.
+  struct KeptApart {
+    bool inside;
+    GraphsApart::Kind kind;
+    uint32_t correlation, round;
 
-  void enter(GraphsApart &graphs, GraphsApart::Kind entered, uint32_t entering) {
-    if (inside) graphs.leave(kind, round);
-    kind = entered;
-    round = graphs.enter(kind);
-    inside = true;
-    correlation = entering;
-  }
-  void leave(GraphsApart &graphs, uint32_t leaving) {
-    if (!inside || correlation != leaving) return;
-    inside = false;
-    graphs.leave(kind, round);
-  }
-};
-struct Calling {
+    void enter(GraphsApart &graphs, GraphsApart::Kind entered, uint32_t entering) {
+      if (inside) graphs.leave(kind, round);
+      kind = entered;
+      round = graphs.enter(kind);
+      inside = true;
+      correlation = entering;
+    }
+    void leave(GraphsApart &graphs, uint32_t leaving) {
+      if (!inside || correlation != leaving) return;
+      inside = false;
+      graphs.leave(kind, round);
+    }
+  };
   static constexpr uint32_t kDeepest = 8;
   Open open[kDeepest];
   uint32_t depth, listening;  // calls that are open; when they began, see Subscriber::round_
@@ -68,7 +70,9 @@ struct Calling {
   // In a pause, the path of the call that is open and may add a node to a graph.
   ContextId foreseen;
 };
-thread_local Calling calling;
+
+namespace {
+
 std::atomic<uint32_t> threads_numbered{0}, rounds{0};
 
 // A call's name without its version: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
@@ -77,6 +81,8 @@ std::string_view without_version(std::string_view name) {
 }
 
 } // namespace
+
+constinit thread_local Subscriber::Calling Subscriber::calling_here{};
 
 Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
                        Gate &flush_gate, PcSampling &pcs, PmSampling &pms, SassMetrics &sass,
@@ -257,10 +263,13 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
   if (OwnCall::under_way()) return;
   try {
     if (domain == cupti::kDriver) {
+      if (number >= kCalls) return;
+      // Looked for once in each callback, which takes a call.
+      Calling &calling = calling_here;
       if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
-        subscriber.enter(number, data);
+        subscriber.enter(calling, number, data);
       else
-        subscriber.leave(number, data);
+        subscriber.leave(calling, number, data);
     } else if (domain == cupti::kResource) {
       subscriber.resource(number, data);
     }
@@ -269,30 +278,28 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
   }
 }
 
-void Subscriber::keep_apart(const Call &call, uint32_t correlation) {
-  if (!call.apart || !listening()) return;
+void Subscriber::keep_apart(Calling &calling, const Call &call, uint32_t correlation) {
   if (!apart_.load(std::memory_order_relaxed)) listen_to_event_waits();
   calling.apart.enter(graphs_apart_, *call.apart, correlation);
 }
 
-void Subscriber::enter(uint32_t number, const void *data) {
-  if (number >= kCalls) return;
+void Subscriber::enter(Calling &calling, uint32_t number, const void *data) {
   const Call &call = calls_[number];
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
-  const bool sampled = call.launches() && gated();
-  if (call.launches() && (listening() || gated())) calling.flushed.enter(flush_gate_, correlation);
+  const bool recorded = listening(), launches = call.launches();
+  const bool sampled = launches && gated();
+  if (launches && (recorded || sampled)) calling.flushed.enter(flush_gate_, correlation);
   if (sampled) calling.sampled.enter(gate_, correlation);
-  keep_apart(call, correlation);
-  if (call.kind == CallKind::none || !listening()) return foresee(call);
+  if (recorded && call.apart) keep_apart(calling, call, correlation);
+  if (call.kind == CallKind::none || !recorded) return foresee(calling, call);
   const uint32_t round = round_.load(std::memory_order_relaxed);
-  if (calling.listening != round) leave_unseen();
-  calling.listening = round;
+  if (calling.listening != round) leave_unseen(calling), calling.listening = round;
   if (calling.depth == Calling::kDeepest) return;
+  const host::Entered entered = host::enter(call.name, call.kind == CallKind::launch);
   Launch launch;
   launch.kind = call.kind;
-  launch.epoch = host::unrecorded() ? 0 : host::epoch();
+  launch.epoch = entered.epoch;
   if (launch.epoch) {
-    const host::Entered entered = host::enter(call.name, call.kind == CallKind::launch);
     launch.context = entered.context;
     launch.entered_ns = entered.began_ns;
     calling.open[calling.depth++] = {correlation, launch.epoch, entered.entry,
@@ -301,9 +308,11 @@ void Subscriber::enter(uint32_t number, const void *data) {
     launch.blocked = calling.blocked;
   }
   // With counters there are no records, which would come for each repetition of a launch.
-  if (call.wait == Wait::none && !counters_.wanted()) correlations_.put(correlation, launch);
-  if (call.launches() && counters_.wanted()) count(data, launch);
-  if (!call.launches() || !launch.epoch) return;
+  const bool counted = counters_.wanted();
+  if (call.wait == Wait::none && !counted) correlations_.put(correlation, launch);
+  if (!launches) return;
+  if (counted) count(data, launch);
+  if (!launch.epoch) return;
   if (sampled) {
     void *context = read<void *>(data, cupti::CallbackData::context);
     pcs_.see(context);
@@ -311,7 +320,13 @@ void Subscriber::enter(uint32_t number, const void *data) {
     sass_.see(context);
   }
   if (!calling.number) calling.number = threads_numbered.fetch_add(1) + 1;
-  counts_[calling.number % 16].value.fetch_add(1, std::memory_order_relaxed);
+  // The first threads have a place each, of which nobody else writes.
+  if (calling.number < kCounts) {
+    std::atomic<uint64_t> &own = counts_[calling.number].value;
+    own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  } else {
+    counts_[0].value.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 // Also launches that are not recorded: CUPTI counts them.
@@ -325,7 +340,7 @@ void Subscriber::count(const void *data, const Launch &launch) {
 }
 
 // Calls that were open when the callbacks went off, whose ends CUPTI did not report.
-void Subscriber::leave_unseen() {
+void Subscriber::leave_unseen(Calling &calling) {
   if (calling.depth && calling.open[0].context)
     host::leave_unseen(calling.open[0].context, silent_since_ns_.load(std::memory_order_relaxed));
   calling.depth = 0;
@@ -333,10 +348,10 @@ void Subscriber::leave_unseen() {
 
 // Finds the path of a call that is not recorded and may add a node to a graph. This may wait for the
 // GIL, which a node's own callback must not: the driver holds locks there.
-void Subscriber::foresee(const Call &call) {
+void Subscriber::foresee(Calling &calling, const Call &call) {
   const bool captured = captures_.load(std::memory_order_relaxed) && call.captured();
   if ((call.graphing != Graphing::adds_node && !captured) || host::unrecorded()) return;
-  if (!listening()) leave_unseen();
+  if (!listening()) leave_unseen(calling);
   calling.foreseen = host::path_of(call.name);
 }
 
@@ -355,10 +370,11 @@ void Subscriber::follow_capture(const Call &call, int32_t returned) {
   }
 }
 
-void Subscriber::leave(uint32_t number, const void *data) {
+void Subscriber::leave(Calling &calling, uint32_t number, const void *data) {
   const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   calling.foreseen = 0;
-  if (number < kCalls) follow_capture(calls_[number], returned ? *returned : 0);
+  if (calls_[number].graphing != Graphing::none)
+    follow_capture(calls_[number], returned ? *returned : 0);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
   calling.apart.leave(graphs_apart_, correlation);
@@ -367,7 +383,7 @@ void Subscriber::leave(uint32_t number, const void *data) {
   uint32_t at = calling.depth;
   while (at && calling.open[at - 1].correlation != correlation) --at;
   if (!at) return;  // entered before the callbacks were on
-  const Open open = calling.open[at - 1];
+  const Calling::Open open = calling.open[at - 1];
   calling.depth = at - 1;
   if (open.context) host::leave(open.context);
   if (returned && *returned) correlations_.forget(correlation);
@@ -399,8 +415,9 @@ void Subscriber::graph_node(uint32_t number, const void *data) {
       graphs_.cloned(node, original);
     return;
   }
+  Calling &calling = calling_here;
   if (calling.foreseen) return graphs_.created(node, calling.foreseen);
-  if (!listening()) leave_unseen();
+  if (!listening()) leave_unseen(calling);
   if (!listening() || !host::epoch()) return graphs_.created(node, host::known_here());
   graphs_.created(node, host::here());
   // A call that is captured leaves no record of its own.

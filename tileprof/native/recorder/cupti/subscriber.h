@@ -111,11 +111,12 @@ private:
   std::atomic<uint32_t> captures_{0};
   std::mutex enabling_;  // CUPTI wants callbacks to be turned on and off by one thread at a time
   std::atomic<uint64_t> silent_since_ns_{0};  // when callbacks were turned off
-  // Counted in several places, so that threads do not share one.
+  // Counted in several places, so that threads hardly share one.
   struct alignas(64) Count {
     std::atomic<uint64_t> value{0};
   };
-  Count counts_[16];
+  static constexpr uint32_t kCounts = 32;
+  Count counts_[kCounts];  // by number of the thread; the first, of all without a place of their own
 
   // Whether launches go through the gate: something samples.
   bool gated() const { return pcs_.wanted() || pms_.wanted() || sass_.wanted(); }
@@ -125,16 +126,18 @@ private:
   CuptiResult enable(uint32_t domain, uint32_t number, bool on);
   void listen_to_captures();
   void listen_to_event_waits();
-  void keep_apart(const Call &call, uint32_t correlation);
-  void leave_unseen();
-  void foresee(const Call &call);
+  struct Calling;
+  static thread_local Calling calling_here;  // of the calling thread
+  void keep_apart(Calling &calling, const Call &call, uint32_t correlation);
+  void leave_unseen(Calling &calling);
+  void foresee(Calling &calling, const Call &call);
   void follow_capture(const Call &call, int32_t returned);
   void find_calls();
   static Call call_of(const char *name);
   static void called(void *self, uint32_t domain, uint32_t number, const void *data);
-  void enter(uint32_t number, const void *data);
+  void enter(Calling &calling, uint32_t number, const void *data);
   void count(const void *data, const Launch &launch);
-  void leave(uint32_t number, const void *data);
+  void leave(Calling &calling, uint32_t number, const void *data);
   void resource(uint32_t number, const void *data);
   void graph_node(uint32_t number, const void *data);
 };

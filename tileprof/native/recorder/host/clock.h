@@ -49,7 +49,8 @@ uint64_t read_slowly();
 
 } // namespace clock_line
 
-inline uint64_t now_ns() {
+// Inline in whatever asks: a call would take a quarter as long again.
+__attribute__((always_inline)) inline uint64_t now_ns() {
 #if defined(__x86_64__)
   using clock_line::published;
   const uint64_t state = published.state.load(std::memory_order_acquire);

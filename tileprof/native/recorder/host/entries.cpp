@@ -7,12 +7,9 @@
 
 namespace tileprof {
 
-ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
-  const uint64_t number = recorder().numbered(scope.node);
-  KnownScope &known = scopes_[apart];
-  if (!known.context || known.number != number)
-    known = {number, child(0, Kind::scope, number, apart)};
-  return known.context;
+ContextId Thread::new_scope_context(uint64_t number, bool apart) {
+  scopes_[apart] = {number, child(0, Kind::scope, number, apart)};
+  return scopes_[apart].context;
 }
 
 void Thread::split(bool count) {
@@ -69,24 +66,24 @@ ContextId Thread::path_of(Kind kind, NameId name) {
   return child(parent_of(kind, moment()), kind, name);
 }
 
-ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
+ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *function) {
   settle();
   const bool native = wants_native() && kind == Kind::api;
-  if (!native && is_still_in_operation()) return enter_within(kind, name, b, on_stack);
+  if (!native && is_still_in_operation()) return enter_within(kind, name, b, function);
   const Moment now = moment();
   const ContextId parent = parent_of(kind, now);
-  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
+  Entry &entry = push(kind, child(parent, kind, name, b), parent, now, function);
   if (kind == Kind::op) entry.operation = name + 1;
-  if (kind != Kind::api) entry.python = now.thread;
+  if (kind != Kind::api) entry.python = now.thread, inside_ = entry.context;
   begin(entry);
   return entry.context;
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b,
-                              const void *on_stack) {
+                              const void *function) {
   const Moment now = moment();
-  Entry &entry = push(child(parent, kind, name, b), parent, now, on_stack);
-  if (kind == Kind::backward) entry.python = now.thread;
+  Entry &entry = push(kind, child(parent, kind, name, b), parent, now, function);
+  if (kind == Kind::backward) entry.python = now.thread, inside_ = entry.context;
   begin(entry);
   return entry.context;
 }
@@ -95,6 +92,12 @@ ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t
 size_t Thread::find_entered(ContextId context) const {
   size_t at = entries_.size();
   while (at && (entries_[at - 1].range || entries_[at - 1].entered != context)) --at;
+  return at;
+}
+
+size_t Thread::find_function(const void *function) const {
+  size_t at = entries_.size();
+  while (at && entries_[at - 1].function != function) --at;
   return at;
 }
 

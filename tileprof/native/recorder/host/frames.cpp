@@ -7,6 +7,7 @@
 #include <internal/pycore_hamt.h>
 #undef Py_BUILD_CORE
 
+#include <bit>
 #include <utility>
 
 #include "host/frames.h"
@@ -64,6 +65,15 @@ bool collect(Interpreted *frame, const void *stop, std::vector<Frame> &into) {
   return frame == stop;
 }
 
+// The address of the instruction at which a frame stands, in its code object or just before.
+uintptr_t place_of(Interpreted *frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return reinterpret_cast<uintptr_t>(frame->instr_ptr);
+#else
+  return reinterpret_cast<uintptr_t>(frame->prev_instr);
+#endif
+}
+
 bool ending() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() || !Py_IsInitialized();
@@ -98,6 +108,20 @@ uintptr_t interpreter_on_stack(PyThreadState *thread) {
 bool collect_frames(PyThreadState *thread, const void *stop, std::vector<Frame> &into) {
   if (!thread) return stop == nullptr;
   return collect(innermost(thread), stop, into);
+}
+
+uint64_t number_of_places(PyThreadState *thread, const void *stop, bool &met) {
+  Interpreted *frame = thread ? innermost(thread) : nullptr;
+  uint64_t number = 0;
+  const auto add = [&number](uint64_t place) {
+    number = (std::rotl(number, 23) ^ place) * 0x9E3779B97F4A7C15u;
+  };
+  while (frame && frame != stop && !stands(frame)) frame = frame->previous;
+  if (frame && frame != stop) add(place_of(frame)), frame = frame->previous;
+  for (; frame && frame != stop; frame = frame->previous)
+    if (calls(frame)) add(place_of(frame));
+  met = frame == stop;
+  return number;
 }
 
 void collect_frames_from(const void *innermost, std::vector<Frame> &into) {

@@ -43,7 +43,11 @@ uintptr_t interpreter_on_stack(_ts *thread);
 // Appends the frames of the calling thread, whose state is `thread`, from the innermost out to
 // `stop`, which is not one of them; whether it was met.
 bool collect_frames(_ts *thread, const void *stop, std::vector<Frame> &into);
-// The same from a frame of another thread, which must hold still: the caller has the GIL.
+// A number for the places at which these frames stand: equal for the same instructions in the same
+// order, and for others once in 2^64. `met` says whether `stop` was met. A place has its number as
+// long as its code object is alive, so a context of these frames, which hold theirs, has it for ever.
+uint64_t number_of_places(_ts *thread, const void *stop, bool &met);
+// The same frames as `collect_frames` gives, from a frame of another thread, which must hold still: the caller has the GIL.
 void collect_frames_from(const void *innermost, std::vector<Frame> &into);
 // The interpreter's frame behind a frame object, nullptr for None.
 const void *frame_behind(_object *frame);

@@ -4,8 +4,6 @@
 
 namespace tileprof::host {
 
-static thread_local bool is_unrecorded = false;
-
 Contexts &contexts() { return recorder().contexts; }
 
 Names &names() { return recorder().names; }
@@ -18,10 +16,12 @@ ContextId known_here() { return this_thread().known_here(); }
 
 Entered enter(NameId call, bool launch) {
   Thread &thread = this_thread();
-  if (const ContextId ours = launch ? thread.kernel() : 0) return {ours, 0, now_ns()};
+  const uint32_t now = thread.unrecorded ? 0 : epoch();
+  if (!now) return {};
+  if (const ContextId ours = launch ? thread.kernel() : 0) return {now, ours, 0, now_ns()};
   const ContextId entered = thread.enter(Kind::api, call);
   if (launch) thread.add_announced(entered);
-  return {entered, entered, thread.began_ns()};
+  return {now, entered, entered, thread.began_ns()};
 }
 
 void leave(ContextId context) { this_thread().leave(context); }
@@ -32,8 +32,8 @@ void leave_unseen(ContextId context, uint64_t since_ns) {
 
 ContextId path_of(NameId call) { return this_thread().path_of(Kind::api, call); }
 
-bool unrecorded() { return is_unrecorded; }
+bool unrecorded() { return this_thread().unrecorded; }
 
-void set_unrecorded(bool on) { is_unrecorded = on; }
+void set_unrecorded(bool on) { this_thread().unrecorded = on; }
 
 } // namespace tileprof::host

@@ -16,9 +16,11 @@ uint32_t epoch();
 // The calling thread's context.
 ContextId here();
 ContextId known_here();  // without waiting for the GIL; see Thread::known_here
-// Where what a call into the driver starts belongs, what `leave` wants (0: nothing was entered), and
+// What is recorded now where a call into the driver begins (0: nothing, or the call is the
+// measurement's own), where what it starts belongs, what `leave` wants (0: nothing was entered), and
 // when the call began.
 struct Entered {
+  uint32_t epoch;
   ContextId context, entry;
   uint64_t began_ns;
 };

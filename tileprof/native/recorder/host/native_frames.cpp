@@ -22,9 +22,9 @@ size_t called_since(const std::vector<NativeFrame> &then, const NativeStack &now
 
 uintptr_t Thread::native_limit(const Moment &moment) const {
   constexpr uintptr_t kNone = UINTPTR_MAX;
-  auto on_stack = [](const Entry &entry) { return entry.on_stack != 0; };
-  const auto found = std::find_if(entries_.rbegin(), entries_.rend(), on_stack);
-  const uintptr_t entry = found == entries_.rend() ? 0 : found->on_stack;
+  size_t at = entries_.size();
+  while (at && !entries_[at - 1].on_stack) --at;
+  const uintptr_t entry = at ? entries_[at - 1].on_stack : 0;
   const uintptr_t python = interpreter_on_stack(moment.thread);
   // The stack grows downwards, so the lower one is the innermost.
   return std::min(entry ? entry : kNone, python ? python : kNone);

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#define TILEPROF_OBSERVER_VERSION 7
+#define TILEPROF_OBSERVER_VERSION 8
 
 /* What the tensors of a visit of an operation tell. */
 typedef struct TileprofVisit {
@@ -29,19 +29,22 @@ typedef struct TileprofObserver {
   void *(*thread)(void);
   const uint32_t *forks;
   /* An operation begins in the calling thread, `in`. `sequence` >= 0 is the number that it shares with
-   * its backward, counted in the framework's thread `thread`. `on_stack` is a variable of the
-   * native function that the operation ends with, or null. Returns what `leave` wants. */
+   * its backward, counted in the framework's thread `thread`. `function` is what `leave` is told of
+   * it: an object that lives as long as the operation, on the stack of the native function that the
+   * operation ends with or on the heap. Returns its context; 0 where nobody records. */
   uint32_t (*enter)(void *in, uint32_t name, int64_t sequence, uint64_t thread,
-                    const void *on_stack);
+                    const void *function);
   /* A backward operation begins: of the operation of that sequence number in `forward_thread`. One
    * that no operation made belongs to `root`, the context that asked for the backward pass, or to
    * the path that leads here where `root` is 0. */
   uint32_t (*enter_backward)(void *in, uint32_t name, int64_t sequence, uint64_t forward_thread,
-                             uint32_t root, const void *on_stack);
+                             uint32_t root, const void *function);
   /* The context that the same would have, without entering it. */
   uint32_t (*find_backward)(uint32_t name, int64_t sequence, uint64_t forward_thread,
                             uint32_t root);
-  void (*leave)(void *in, uint32_t context);
+  /* Ends the operation that was entered with this object, if the thread has one. Returns the context
+   * of the innermost operation that is still open, 0 where there is none. */
+  uint32_t (*leave)(void *in, const void *function);
   /* A range of the user's begins, which lasts beyond the call that opened it. Returns its number
    * and its thread for `close_range`, which any thread may call. */
   uint64_t (*open_range)(uint32_t name, void **thread);

@@ -1,5 +1,3 @@
-#include "host/ops.h"
-
 #include "host/entries.h"
 #include "host/recorder.h"
 
@@ -11,17 +9,13 @@ constexpr std::string_view kRangeDomain = "framework";
 
 uint32_t name(const char *text) { return recorder().names.intern(text); }
 
-// Operations that something on the heap stands for have no frame that they end with.
-const void *frame_of(const void *on_stack) {
-  return wants_native() && on_stack && Unwinder::on_stack(on_stack) ? on_stack : nullptr;
-}
-
 void *thread() { return &this_thread(); }
 
-uint32_t enter(void *in, uint32_t name, int64_t sequence, uint64_t number, const void *on_stack) {
+uint32_t enter(void *in, uint32_t name, int64_t sequence, uint64_t number,
+               const void *function) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
   Thread &thread = *static_cast<Thread *>(in);
-  const ContextId context = thread.enter_operation(name, frame_of(on_stack));
+  const ContextId context = thread.enter_operation(name, function);
   if (sequence >= 0) {
     // Of nested operations with one number the innermost comes last, and it is the one whose
     // backward has that number.
@@ -47,15 +41,14 @@ ContextId origin_of(Thread &thread, int64_t sequence, uint64_t forward_thread, u
 }
 
 uint32_t enter_backward(void *in, uint32_t name, int64_t sequence, uint64_t forward_thread,
-                        uint32_t root, const void *on_stack) {
+                        uint32_t root, const void *function) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
   Thread &thread = *static_cast<Thread *>(in);
   // The framework's own brackets around one another, all of the same operation.
-  on_stack = frame_of(on_stack);
-  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name, 0, on_stack);
+  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name, 0, function);
   if (const ContextId origin = origin_of(thread, sequence, forward_thread, root))
-    return thread.enter_under(origin, Kind::backward, name, 0, on_stack);
-  return thread.enter(Kind::backward, name, 0, on_stack);
+    return thread.enter_under(origin, Kind::backward, name, 0, function);
+  return thread.enter(Kind::backward, name, 0, function);
 }
 
 uint32_t find_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {
@@ -64,8 +57,8 @@ uint32_t find_backward(uint32_t name, int64_t sequence, uint64_t forward_thread,
   return thread.child(origin_of(thread, sequence, forward_thread, root), Kind::backward, name);
 }
 
-void leave(void *in, uint32_t context) {
-  if (context) static_cast<Thread *>(in)->leave(context);
+uint32_t leave(void *in, const void *function) {
+  return static_cast<Thread *>(in)->leave_operation(function);
 }
 
 uint64_t open_range(uint32_t name, void **in) {

@@ -22,7 +22,7 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   auto start = std::make_shared<RangeStart>();
   collect_frames(now.thread, nullptr, start->frames);
   if (wants_native() && !now.frame) under = through_native(under, now, &start->native);
-  Entry &entry = push(child(under, Kind::range, name, domain), under, now);
+  Entry &entry = push(Kind::range, child(under, Kind::range, name, domain), under, now);
   entry.stop = nullptr;
   entry.start = std::move(start);
   entry.range = ++ranges_;
@@ -68,8 +68,10 @@ void Thread::close(size_t at, uint64_t now) {
   std::vector<Entry> above;
   for (size_t i = at + 1; i < entries_.size(); ++i)
     if (gone.range || entries_[i].range) above.push_back(entries_[i]);
+  const ContextId inside = gone.range ? inside_ : gone.around;
   while (entries_.size() > at) pop(now);
   for (Entry &entry : above) {
+    if (!gone.range) entry.around = inside;
     entry.context = past(entry.context, gone);
     entry.under = past(entry.under, gone);
     if (entries_.size() == at && entry.scope == gone.scope) entry.claims = gone.claims;
@@ -79,6 +81,7 @@ void Thread::close(size_t at, uint64_t now) {
     entries_.push_back(std::move(entry));
     count_in(entries_.back());
   }
+  inside_ = inside;
 }
 
 void Thread::publish() {

@@ -28,6 +28,7 @@ Thread &Recorder::add_thread() {
 }
 
 void Recorder::end_thread(Thread &thread) {
+  thread.let_go();
   std::lock_guard lock(mutex_);
   ended_.push_back(&thread);
 }

@@ -56,6 +56,7 @@ public:
   // Counts the changes of what `named_thread` returns.
   uint32_t naming() const { return naming_.load(std::memory_order_acquire); }
   void after_fork();
+  OwnStates<Thread> own_states;
   // Counts the processes from which this one is forked.
   uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
   // The same for readers in C.
@@ -79,6 +80,10 @@ private:
 // for it several times and a static variable of a function is checked each time.
 inline Recorder *const the_recorder = new Recorder;
 inline Recorder &recorder() { return *the_recorder; }
+inline Thread &this_thread() {
+  Thread *const found = recorder().own_states.find(recorder().generation());
+  return found ? *found : find_thread();
+}
 // Here, because each event begins with it.
 inline void Thread::settle() {
   const uint64_t recording = recorder().recording.load(std::memory_order_relaxed);

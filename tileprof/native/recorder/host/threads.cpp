@@ -42,8 +42,9 @@ void ForwardPasses::forget() {
 // -- contexts
 
 Thread::Thread(uint64_t ident)
-    : ident_(ident), known_(static_cast<Known *>(std::calloc(kKnown, sizeof(Known)))) {
-  if (!known_) throw std::bad_alloc();
+    : ident_(ident), known_(static_cast<Known *>(std::calloc(kKnown, sizeof(Known)))),
+      paths_(static_cast<KnownPath *>(std::calloc(kPaths, sizeof(KnownPath)))) {
+  if (!known_ || !paths_) throw std::bad_alloc();
 }
 
 void Thread::begin(uint64_t ident) {
@@ -52,6 +53,7 @@ void Thread::begin(uint64_t ident) {
   named_ = {};
   forward_.forget();
   scope_.forget();
+  unrecorded = false;
   recording_ = 0;
 }
 
@@ -135,16 +137,10 @@ Thread *Thread::named(uint64_t number) {
   return named_.thread;
 }
 
-ContextId Thread::kernel() const {
-  const ContextId context = entries_.empty() ? 0 : entries_.back().context;
-  return recorder().contexts.at(context).kind == Kind::kernel ? context : 0;
-}
-
 bool Thread::is_right_in(Kind kind) const {
   if (entries_.empty()) return false;
   const Entry &entry = entries_.back();
-  return recorder().contexts.at(entry.context).kind == kind && !entry.start &&
-         entry.stop == innermost_frame();
+  return entry.kind == kind && !entry.start && entry.stop == innermost_frame();
 }
 
 bool Thread::inside() {
@@ -164,6 +160,7 @@ uint64_t Thread::claimed_ns() const {
 void Thread::begin_recording(uint64_t recording) {
   entries_.clear();
   operations_ = 0;
+  inside_ = 0;
   publish();
   open_since_.store(0, std::memory_order_relaxed);
   recording_ = recording;
@@ -198,7 +195,7 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
     if (const ContextId told = known_only ? shared.backward_root.load(std::memory_order_relaxed)
                                           : outside_of_python())
       return told;
-  const ContextId base = entry ? entry->context : scope_context(scope, false);
+  ContextId base = entry ? entry->context : scope_context(scope, false);
   if (!shared.frames.load(std::memory_order_relaxed)) return base;
 
   if (entry && !entry->start && moment.frame == entry->stop) return base;
@@ -206,26 +203,37 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
   if (!stop && !entry && !scope.node &&
       shared.base_thread.load(std::memory_order_relaxed) == ident())
     stop = shared.base_frame.load(std::memory_order_relaxed);
-  met_.clear();
-  const bool met = collect_frames(moment.thread, stop, met_);
-  size_t count = met_.size();
-  ContextId from = base;
-  if (entry && entry->start)
-    count = called_since(entry->start->frames, met_);
-  else if (!entry && scope.node && !(stop && met))
+  bool met = false;
+  uint64_t number = 0;
+  if (!entry || !entry->start) {
+    number = number_of_places(moment.thread, stop, met);
     // The scope's frame is not among the callers: Python finds out what they share with its path.
-    from = scope_context(scope, true);
-  return known_only ? known_frames(from, count) : through_frames(from, count, entries_.size());
+    if (!entry && scope.node && !(stop && met)) base = scope_context(scope, true);
+    number = (number ^ base) * 0x9E3779B97F4A7C15u | 1;
+    for (const KnownPath *known = paths_of(number), *end = known + 2; known < end; ++known)
+      if (known->number == number && known->context) return last_ = known->context;
+  }
+  met_.clear();
+  collect_frames(moment.thread, stop, met_);
+  const size_t count = number ? met_.size() : called_since(entry->start->frames, met_);
+  if (known_only) return known_frames(base, count);
+  const ContextId context = through_frames(base, count, entries_.size());
+  if (number) {
+    KnownPath *const newest = paths_of(number);
+    newest[1] = newest[0];
+    newest[0] = {number, context};
+  }
+  return context;
 }
 
 // -- the calling thread
 
 namespace {
 
-// In one, which is found once for each event.
 struct Mine {
   Thread *thread = nullptr;
   uint32_t generation = 0;
+  bool ends = false;
 };
 constinit thread_local Mine mine;
 
@@ -236,23 +244,24 @@ struct Ending {
     if (mine.thread && mine.generation == recorder().generation())
       recorder().end_thread(*mine.thread);
     mine.thread = nullptr;
+    mine.ends = true;
   }
 };
 thread_local Ending ending;
 
-__attribute__((noinline)) Thread &new_thread(Mine &own) {
-  own.generation = recorder().generation();
-  own.thread = &recorder().add_thread();
-  ending.armed = true;  // makes it, so that it is destroyed
-  return *own.thread;
-}
-
 } // namespace
 
-Thread &this_thread() {
+__attribute__((noinline)) Thread &find_thread() {
   Mine &own = mine;
-  const bool known = own.thread && own.generation == recorder().generation();
-  return known ? *own.thread : new_thread(own);
+  const uint32_t generation = recorder().generation();
+  if (!own.thread || own.generation != generation) {
+    own.thread = &recorder().add_thread();
+    own.generation = generation;
+    if (!own.ends) ending.armed = true;  // makes it, so that it is destroyed
+  }
+  // Nobody would take it out again where operations run in destructors of thread-local objects.
+  if (!own.ends) recorder().own_states.put(*own.thread, generation);
+  return *own.thread;
 }
 
 } // namespace tileprof

@@ -17,9 +17,11 @@
 
 #include "host/clock.h"
 #include "host/contexts.h"
+#include "host/entry.h"
 #include "host/frames.h"
 #include "host/host_timeline.h"
 #include "host/observer_api.h"
+#include "host/thread_pointer.h"
 #include "stacks/stack.h"
 
 namespace tileprof {
@@ -69,35 +71,6 @@ template <typename T> void add(std::atomic<T> &to, T what) {
   to.store(to.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
 }
 
-// Where a range began, innermost first: Python frames and, where there are none, native ones.
-struct RangeStart {
-  std::vector<Frame> frames;
-  std::vector<NativeFrame> native;
-};
-
-// Something open: an operation, a range, a call.
-struct Entry {
-  ContextId context = 0;        // moves where a range around it ends first
-  ContextId entered = 0;        // what it was when it began
-  ContextId under = 0;          // what led to it
-  uint64_t range = 0;           // number of a range; 0: an operation or a call
-  bool again = false;           // whether it has been counted
-  ContextId claims = 0;         // context of the scope around, if nothing else encloses the entry
-  const void *scope = nullptr;  // identity of Python's scope when it began
-  const void *stop = nullptr;   // innermost frame when it began
-  uint64_t began_ns = 0, inside_ns = 0;  // time of entries within
-  NameId operation = 0;         // of an operation: its name's number and 1
-  uint32_t entries = 0;         // how many began right in it
-  ContextId twin = 0;           // context of the last of them, if it is an operation of this name
-  std::shared_ptr<const RangeStart> start;  // of a range; what others call is told by `stop`
-  // State of the interpreter in which an operation began, nullptr for others. An operation ends
-  // before its thread gives that state up.
-  _ts *python = nullptr;
-  // Native frames around this address on the stack belong to what led to the entry; 0: not known,
-  // as for calls and ranges, which are within those of the next entry around that has one.
-  uintptr_t on_stack = 0;
-};
-
 struct Free {
   void operator()(void *pages) const { std::free(pages); }
 };
@@ -129,7 +102,7 @@ struct Moment {
   _ts *thread;
 };
 
-class Thread {
+class Thread : public OfThread {
 public:
   explicit Thread(uint64_t ident);
   // Becomes another thread's, when its own has ended: times stay, they are added up over all.
@@ -141,15 +114,19 @@ public:
   // new since the thread's last event, the innermost context around that is known.
   ContextId known_here();
 
-  // `on_stack` is something that belongs to the native frame that the entry ends with.
-  ContextId enter(Kind kind, NameId name, uint64_t b = 0, const void *on_stack = nullptr);
-  // `enter` of an operation, inline (entries.h).
-  ContextId enter_operation(NameId name, const void *on_stack);
+  // `function` is the observer's object for an operation. Where it is on the stack, it belongs to
+  // the native frame that the operation ends with.
+  ContextId enter(Kind kind, NameId name, uint64_t b = 0, const void *function = nullptr);
+  // `enter` of an operation that an observer tells by `function`, inline (entries.h).
+  ContextId enter_operation(NameId name, const void *function);
   // Enters under a given context instead of the path that leads here.
   ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0,
-                        const void *on_stack = nullptr);
+                        const void *function = nullptr);
   // Leaves the innermost entry that had this context; operations above it are left too.
   void leave(ContextId context);
+  // Leaves the operation of an observer's object, if it is open in this thread, inline; the context
+  // of the innermost operation that is open then.
+  ContextId leave_operation(const void *function);
   // The same where nobody saw how it ended: time after `since_ns` is in no entry.
   void leave_unseen(ContextId context, uint64_t since_ns);
   // The context that `enter` would give.
@@ -195,7 +172,8 @@ public:
   void split(bool count);
   void announce_work(double flops, double bytes) { announced_[0] = flops, announced_[1] = bytes; }
   void add_announced(ContextId context) {
-    if (announced_[0] || announced_[1]) add_work(context, announced_[0], announced_[1]);
+    if (!announced_[0] && !announced_[1]) return;
+    add_work(context, announced_[0], announced_[1]);
     announce_work(0, 0);
   }
   ForwardPasses &forward() { return forward_; }
@@ -207,7 +185,11 @@ public:
   Thread *named(uint64_t number);
   bool has_frames() const { return innermost_frame() != nullptr; }
   // The context of the kernel of ours that is being launched, 0 where there is none.
-  ContextId kernel() const;
+  ContextId kernel() const {
+    return entries_.empty() || entries_.back().kind != Kind::kernel ? 0 : entries_.back().context;
+  }
+  // Whether what the thread does is the measurement's own, and is not recorded.
+  bool unrecorded = false;
   // Whether the innermost entry is of that kind and has called nothing in Python.
   bool is_right_in(Kind kind) const;
 
@@ -248,14 +230,22 @@ private:
   };
   Named named_;
   double announced_[2] = {0, 0};
-  std::vector<Entry> entries_;
+  Entries entries_;
   uint64_t ranges_ = 0;
   std::atomic<Ended *> ended_{nullptr};
   // Operations and calls that are open, ranges not counted.
   uint32_t operations_ = 0;
+  ContextId inside_ = 0;  // of the innermost operation that is open, 0 where none is
   std::atomic<uint64_t> claimed_ns_{0}, open_since_{0};
   std::vector<Frame> met_;
   std::unique_ptr<Known[], Free> known_;
+  // Contexts of Python's frames under a base, by the places at which the frames stand.
+  struct KnownPath {
+    uint64_t number = 0;  // see number_of_places
+    ContextId context = 0;
+  };
+  static constexpr size_t kPaths = 4096;
+  std::unique_ptr<KnownPath[], Free> paths_;
   ContextId last_ = 0;  // that was asked for
   // The context of the last scope, by whether it is apart. Kept here, because asking for it between
   // others would spoil the order of numbers.
@@ -278,6 +268,8 @@ private:
   std::shared_ptr<HostRing> ring_;
 
   ContextId through_frames(ContextId base, size_t count, size_t chain);
+  // The two places at which a path may be kept, the newer one first.
+  KnownPath *paths_of(uint64_t number) { return &paths_[(number >> 40) % kPaths & ~size_t(1)]; }
   ContextId known_frames(ContextId base, size_t count) const;
   ContextId frame_child(ContextId parent, const Frame &frame);
   ContextId next_known(const Context &key);
@@ -285,6 +277,7 @@ private:
   Known &place_of(const Context &key) { return known_[HashContext()(key) % kKnown]; }
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
+  ContextId new_scope_context(uint64_t number, bool apart);
   Moment moment();
   // Whether nothing in Python has changed since the innermost entry began, an operation: what begins
   // now is right in it.
@@ -297,16 +290,20 @@ private:
   ContextId native_chain(ContextId base, const NativeFrame *innermost, size_t count);
   uintptr_t native_limit(const Moment &moment) const;
   ContextId parent_of(Kind kind, const Moment &moment);
-  Entry &push(ContextId context, ContextId under, const Moment &moment,
-              const void *on_stack = nullptr);
+  // Adds an entry, without the time of its begin.
+  Entry &put(Kind kind, ContextId context, ContextId under, ContextId claims, const void *scope,
+             const void *stop, const void *function);
+  Entry &push(Kind kind, ContextId context, ContextId under, const Moment &moment,
+              const void *function = nullptr);
   // Begins the time of the entry that was pushed last.
   void begin(Entry &entry);
-  ContextId enter_within(Kind kind, NameId name, uint64_t b, const void *on_stack);
+  ContextId enter_within(Kind kind, NameId name, uint64_t b, const void *function);
   void pop(uint64_t now);
-  void count(const Entry &entry, HostTime &time);
+  void count(const Entry &entry, HostTime &time, Entry *around);
   void close(size_t at, uint64_t now);
   ContextId past(ContextId context, const Entry &gone);
   size_t find_entered(ContextId context) const;
+  size_t find_function(const void *function) const;
   size_t find_range(uint64_t range) const;
   // Sees to what has changed since the thread's last event: a new recording, ranges that another
   // thread ended.
@@ -318,6 +315,12 @@ private:
   void count_out(const Entry &entry, uint64_t now);
 };
 
+// The calling thread's state; inline (recorder.h).
 Thread &this_thread();
+// The same by thread-local variables, made if it is new.
+Thread &find_thread();
+
+// The table that an observer of a framework calls (ops.cpp).
+const TileprofObserver *observer_table();
 
 } // namespace tileprof
