@@ -79,10 +79,12 @@ def test_a_loop_of_another_range_reads_other_elements() -> None:
     assert not read_again(read(f"{before}{nine}for serial %c1, %c9{second}"))
 
 
-def at_second(load: str) -> Profile:
+def at_second(load: str, launches: int = 1) -> Profile:
     """The kernel with nine tenths of its samples waiting for what is at its second read's line."""
     kernel = plain_kernel(centred.compile().program.kernel)
-    (again,) = read_again(kernel)
+    body = replace(kernel.body, ops=launches * kernel.body.ops)
+    kernel = replace(kernel, body=body)
+    again, *_ = read_again(kernel)
     code = [(load, {"long_scoreboard": 9000}, 1, again.op.line), ("EXIT", {"selected": 1000}, 0, 1)]
     held = program(Made(code=code))
     (info,) = held.tables.kernels
@@ -96,6 +98,12 @@ def test_cost_of_a_read_again_is_that_of_its_loads() -> None:
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(10, rel=0.05)
     assert not found(at_second("FADD R2, R2, R4"), "redundant-traffic")
+
+
+def test_a_line_of_several_launches_is_told_once() -> None:
+    """Each launch of the kernel's program reads the row again there."""
+    held = found(at_second("LDG.E R2, [R4.64]", launches=3), "redundant-traffic")
+    assert [each.place.op for each in held if each.kernel_gain] == ["load X"]
 
 
 def test_running_sums_that_are_written_over_unread() -> None:

@@ -69,11 +69,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def find_copies(case: KernelCase) -> Iterator[Draft]:
     """Tiles that a kernel's program says are copied again, or that are too small; what it writes
     for nothing."""
-    for each in repeated(case.tiles):
-        if _copies(each):
-            yield _draft(case, each)
-    for read in read_again(case.tiles):
-        yield from _read_again(case, read)
+    copies = [each for each in repeated(case.tiles) if _copies(each)]
+    yield from (_draft(case, each) for each in copies)
+    twice = {each.op.line for each in copies if each.how == "twice"}
+    # One line may read a tensor several times, and be there in several launches.
+    again = {(each.tensor, each.op.line): each for each in reversed(read_again(case.tiles))}
+    for read in reversed(again.values()):
+        if read.op.line not in twice:
+            yield from _read_again(case, read)
     yield from needless_tensors(case)
     yield from split_launches(case)
     yield from small_tiles(case)
