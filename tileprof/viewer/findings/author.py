@@ -26,6 +26,8 @@ from tileprof.viewer.notes import missing_from, title_of, wall_seconds
 
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
+_LEAST_WHOLE = 2
+"""Findings that are told whole where they fit, rather than named in a line with those after."""
 _MOST_TITLES = 5
 """Largest number of suggestions and symptoms that are named where they do not fit."""
 _BARELY = 0.05
@@ -67,8 +69,8 @@ def joined(
     """
     room = None if options.include is not None else options.height - len(head) - len(tail) - BELOW
     shown = _fitting(entries, room)
-    if room is not None and shown < len(entries):
-        shown = _fitting(entries[:shown], room - len(titles(shown)))
+    if room is not None and _LEAST_WHOLE < shown < len(entries):
+        shown = max(_LEAST_WHOLE, _fitting(entries[:shown], room - len(titles(shown))))
     lines = head + [line for each in entries[:shown] for line in ["", *each]]
     if room is not None and shown < len(entries):
         said = f"{len(entries) - shown} more{rest(shown)}; see them with -i RE (-i . shows all)."
