@@ -93,7 +93,7 @@ def launch_costs() -> Iterator[Cost]:
 
 
 def _variants() -> dict[str, dict[str, float]]:
-    """What the driver takes for launches of empty kernels; see `launch_floor.parts`."""
+    """Time in µs of launches of empty kernels by the driver alone; see `launch_floor.parts`."""
     device, driver = find_device(0), ctypes.CDLL("libcuda.so.1")
 
     def address_of(name: str) -> int:

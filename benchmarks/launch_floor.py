@@ -149,7 +149,7 @@ class Part:
     run: Callable[[int], float]
     """Makes so many calls and returns the µs of each; negative where the driver refuses."""
     owners: list[Any]
-    """What has to live as long."""
+    """Objects whose memory the calls use, which live as long as this."""
 
 
 def image(device: CudaDevice) -> bytes:

@@ -39,9 +39,9 @@ class Fits:
     models: Sequence[str]
     patterns: Sequence[str]
     expected: Numbers
-    """What each model expects of each pattern: float64[models, patterns]."""
+    """Counts that a model expects of a pattern: float64[models, patterns]."""
     counted: Numbers
-    """By pattern."""
+    """Counts that the GPU gave for each pattern: float64[patterns]."""
     agrees: NDArray[np.int64]
     """With how many patterns each model agrees."""
 

@@ -1,4 +1,4 @@
-"""What a pattern is, and the addresses that patterns are made of."""
+"""Patterns of one access by a warp, and the addresses of lanes that they are made of."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Pattern:
     second: Lanes = (0,) * LANES
     """Byte of each lane in shared memory, of copies; second byte of loads that are repeated."""
     count: Lanes = (1,) * LANES
-    """Of copies, whether a lane copies (1) or fills with zeros (0), or bytes before the zeros."""
+    """Bytes of each lane of a copy before its zeros; 1 stands for all of them, 0 for none."""
     box: Box | None = None
 
     def __post_init__(self) -> None:

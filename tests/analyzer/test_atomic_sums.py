@@ -99,7 +99,8 @@ IN_TURN = """for serial %c0, %c64, %c1 body(%t: index) {
     ],
 )
 def test_sums_that_a_block_could_hold(body: str, says: str) -> None:
-    """In shared memory, where data choose among few; in registers, where a loop adds to one."""
+    """Sums are advised into shared memory where data choose among few places, into registers where
+    a loop adds to one."""
     said = titles(SUMS.replace("BODY", body))
     assert [each[: len(says)] for each in said] == ([says] if says else [])
 

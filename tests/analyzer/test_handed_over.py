@@ -187,7 +187,7 @@ def in_functions(y: Origin | None, often: int, blocks: float) -> Profile:
 def test_tensor_between_functions_of_their_own(
     y: Origin | None, often: int, blocks: float, count: int
 ) -> None:
-    """What was seen of launches tells who wrote a tensor, if no text has both launches."""
+    """Recorded launches tell which kernel wrote a tensor, if no function launches both kernels."""
     profile = in_functions(y, often, blocks)
     titles = [each.title for each in found(profile, "fusion")]
     assert titles == ["silu and multiply exchange x through memory"] * count

@@ -391,7 +391,7 @@ def test_fill_that_no_text_has() -> None:
 
 @pytest.mark.parametrize(("blocks", "count"), [(20 * 6e6, 1), (20 * 5e6, 0)])
 def test_cast_beside_others_without_lines(blocks: float, count: int) -> None:
-    """Of two casts the one is meant whose grid fits the result; none where no grid does."""
+    """A cast is found by a grid that fits the result's elements; none is where no grid does."""
     other = CAST.replace("<8", "<4")
     profile = seen(recorded(NARROWED, CAST, blocks, None, other), 1, (6.144e9, 4))
     assert len(found(profile, "needless-pass")) == count

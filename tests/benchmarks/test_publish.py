@@ -39,7 +39,7 @@ def row(work: str, ours: int, *peers: str) -> Record:
 
 
 def read(path: Path) -> Record:
-    """What a file has."""
+    """The JSON object of a file."""
     found: Record = json.loads(path.read_text())
     return found
 
@@ -71,7 +71,7 @@ def test_a_row_without_its_peer_does_not_replace_one_with_it(
 
 
 def test_rows_of_overhead_say_when_they_were_measured(folders: tuple[Path, Path]) -> None:
-    """What was not reached stays as it was."""
+    """A row that the run did not reach stays as it was published."""
     run, results = folders
     put(results, overhead=record(row("a", 1), row("b", 1)))
     put(run, overhead=record(row("b", 2), skipped=["deep"]))

@@ -285,8 +285,8 @@ def test_memory_that_is_shared_until_it_is_written(gpu: FakeDriver, slow: list[A
 
 
 def test_an_object_stays_what_it_is(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That calls are answered natively changes neither its type's name nor what it can do, nor that
-    its class has the function of all other calls."""
+    """Calls that are answered natively leave a kernel its type's name, its methods, and the
+    `__call__` of its class for all other calls."""
     add = fresh("add")
     a, b, c = vector(), vector(), vector()
     before = type(add)

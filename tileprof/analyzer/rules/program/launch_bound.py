@@ -227,9 +227,7 @@ def _lines(tree: Contexts, gaps: Mask) -> str:
 def _a_launch(tree: Contexts, where: int) -> str:
     """The host's time a launch below a node, waiting and compiling apart, beside the mean time of
     its kernels."""
-    only = np.zeros(len(tree.profile), bool)
-    only[where] = True
-    inside = tree.below(only) & ~tree.compiling
+    inside = tree.below(tree.of([where])) & ~tree.compiling
     kernels = inside & tree.kind("kernel")
     count, launch = float(tree.count[kernels].sum()), tree.host_a_launch(inside)
     if not launch or not count:

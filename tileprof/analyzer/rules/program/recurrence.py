@@ -80,7 +80,7 @@ def _find(tree: Contexts, file: str, loop: Carried) -> Iterator[Draft]:
         return
     operations = tree.outermost(tree.kind("op") & inside & ~tree.backward)
     every = sum(
-        _often(tree, tree.below(_only(tree, node))) for node in np.flatnonzero(lines).tolist()
+        _often(tree, tree.below(tree.of([node]))) for node in np.flatnonzero(lines).tolist()
     )
     count = float(tree.count[operations].sum())
     runs = "runs" if loop.is_call else "is computed"
@@ -149,12 +149,6 @@ def _lines(tree: Contexts, file: str, first: int, last: int) -> Mask:
             and first <= each.location.line <= last
         )
     )
-
-
-def _only(tree: Contexts, node: int) -> Mask:
-    only = np.zeros(len(tree.profile), bool)
-    only[node] = True
-    return only
 
 
 def _often(tree: Contexts, inside: Mask) -> float:
