@@ -44,10 +44,9 @@ LIMIT = 5e-3
 # -- right results
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize(
-    ("length", "keys", "heads", "groups", "dim"),
-    [(129, 129, 4, 2, 64), (1, 257, 2, 1, 64), (128, 256, 1, 1, 128), (70, 70, 1, 1, 256)],
+    ("length", "keys", "heads", "groups", "dim", "causal"),
+    [(129, 129, 4, 2, 64, True), (1, 257, 2, 1, 64, True), (70, 70, 1, 1, 256, False)],
 )  # fmt: skip
 def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, causal: bool) -> None:
     """As many queries as keys, one query alone, one more than a tile."""
@@ -62,10 +61,10 @@ def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, ca
 
 @pytest.mark.parametrize(
     ("length", "keys", "window"),
-    [(300, 300, 1), (300, 300, 200), (1, 257, 100), (130, 200, 100)],
+    [(300, 300, 1), (130, 200, 100)],
 )
 def test_window(length: int, keys: int, window: int) -> None:
-    """Of one key, of less than a tile and of more."""
+    """Of one key and of less than a tile, with as many queries as keys and with fewer."""
     made = study("attention")
     given = made.inputs(1, length, keys, 2, 1, 64)
     out, lse = made.attention(*given, causal=True, window=window)
@@ -87,8 +86,9 @@ def test_sequences(lengths: tuple[int, ...], key_lengths: tuple[int, ...], causa
     assert difference(out, made.reference(*given, causal)) < LIMIT
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize(("length", "keys", "groups"), [(64, 128, 2), (65, 130, 1)])
+@pytest.mark.parametrize(
+    ("length", "keys", "groups", "causal"), [(64, 128, 2, False), (65, 130, 1, True)]
+)
 def test_backward(length: int, keys: int, groups: int, causal: bool) -> None:
     """Gradients from what forward kept; heads of queries that share keys are added up."""
     forward, made = study("attention"), study("attention_backward")
@@ -100,7 +100,7 @@ def test_backward(length: int, keys: int, groups: int, causal: bool) -> None:
         assert difference(each, expected) < LIMIT
 
 
-@pytest.mark.parametrize(("keys", "splits"), [(1, 1), (65, 2), (200, 7)])
+@pytest.mark.parametrize(("keys", "splits"), [(1, 1), (200, 7)])
 def test_mla_decode(keys: int, splits: int) -> None:
     """Parts with nothing in them too."""
     made = study("mla_decode")
@@ -116,8 +116,7 @@ def test_paged_attention(splits: int) -> None:
     assert difference(made.paged_attention(*given, splits=splits), made.reference(*given)) < LIMIT
 
 
-@pytest.mark.parametrize("rows", [64, 128])
-@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize(("splits", "rows"), [(1, 64), (4, 128)])
 def test_paged_attention_whole(splits: int, rows: int) -> None:
     """Masks of heads and of ends, in halves of pages and in whole ones."""
     made = study("paged_attention")
@@ -162,10 +161,9 @@ def test_block_scaled_gemm(m: int, n: int, k: int) -> None:
     assert difference(made.block_scaled_gemm(*given), made.reference(*given)) < 2.5e-3
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize(
-    ("length", "keys", "heads", "groups", "dim"),
-    [(129, 144, 4, 2, 64), (1, 257, 2, 1, 64), (128, 256, 1, 1, 128)],
+    ("length", "keys", "heads", "groups", "dim", "causal"),
+    [(144, 144, 4, 2, 64, True), (1, 257, 2, 1, 64, True), (128, 256, 1, 1, 128, False)],
 )
 def test_fp8_attention(
     length: int, keys: int, heads: int, groups: int, dim: int, causal: bool
@@ -221,14 +219,8 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "attention 256 causal": lambda: study("attention").attention.compile(
         **LONG, dim=256, block_N=64, causal=True
     ),
-    "attention 128 by 160": lambda: study("attention").attention.compile(
-        **LONG, dim=128, block_N=160, stages=2
-    ),
     "attention 128 by 160 causal": lambda: study("attention").attention.compile(
         **LONG, dim=128, block_N=160, stages=2, causal=True
-    ),
-    "attention 128 by 176 causal": lambda: study("attention").attention.compile(
-        **LONG, dim=128, block_N=176, causal=True
     ),
     "attention_varlen causal": lambda: study("attention_varlen").attention_varlen.compile(
         heads=16, groups=16, dim=128, ends=9, longest=4096, block_N=128, stages=2, causal=True
@@ -255,9 +247,6 @@ SHAPES: dict[str, Callable[[], Any]] = {
         rows=64,
         keep="evict_first",
     ),
-    "paged_attention once": lambda: study("paged_attention").paged_attention.compile(
-        batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, most=128, splits=1, stages=2
-    ),
     "sparse_attention": lambda: study("sparse_attention").sparse_attention.compile(
         **LONG, dim=128, rows=32, most=32
     ),
@@ -265,7 +254,6 @@ SHAPES: dict[str, Callable[[], Any]] = {
         **SCAN, width=64, state=128, near=8, block_K=64
     ),
     "fp8_matmul": lambda: study("fp8_matmul").fp8_matmul.compile(M=8192, N=8192, K=8192),
-    "fp8_attention": lambda: study("fp8_attention").fp8_attention.compile(**LONG, dim=128),
     "fp8_attention causal": lambda: study("fp8_attention").fp8_attention.compile(
         **LONG, dim=128, causal=True
     ),
@@ -300,8 +288,12 @@ def test_products_and_loads(name: str) -> None:
     assert all(isinstance(r.decision, TmaLoad | MulticastLoad) for r in loads)
 
 
-@pytest.mark.drawn(7)
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    "name",
+    # Forms with fewer live registers than another one of their kernel are left out.
+    [each for each in SHAPES if each not in ("attention 64", "attention 128",
+                                             "attention 128 causal", "paged_attention")],
+)  # fmt: skip
 def test_machine_code(name: str) -> None:
     """Machine code has no spills, and no product that waits for the one before it."""
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -341,7 +333,6 @@ def test_steady_loops_have_no_mask(name: str) -> None:
 
 FLOAT8_LOOPS = {
     "block_scaled_gemm": (4, {"FFMA": 64, "LDG": 1, "LDS": 2, "LDSM": 0}, 150),
-    "fp8_attention": (8, {"SHFL": 4, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 460),
     "fp8_attention causal": (8, {"SHFL": 4, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 460),
     "fp8_attention by sums": (8, {"SHFL": 4, "FSETP": 0, "MUFU": 34, "F2FP": 32, "STS": 0}, 660),
 }
@@ -384,27 +375,26 @@ def test_backward_masks_behind_a_branch() -> None:
     assert [(e.where, len(e.lines), e.by_branch) for e in said] == [("first", 1, True)]
 
 
-@pytest.mark.parametrize(
-    ("name", "loops"),
-    [("attention 128", 1), ("attention 128 causal", 1), ("attention 128 in a window", 2)],
-)
-def test_softmax_runs_under_a_product(name: str, loops: int) -> None:
+def test_softmax_runs_under_a_product() -> None:
     """In loops over tiles after the first, with a mask or without, all exponentials stand between
     the wait for scores and that for values, and the remarks say so."""
-    said = [r.decision for r in lowered(name).remarks if isinstance(r.decision, RunsWhile)]
+    program = lowered("attention 128 in a window")
+    said = [r.decision for r in program.remarks if isinstance(r.decision, RunsWhile)]
     assert said == [RunsWhile("total")]
     pytest.importorskip("cuda.bindings.nvrtc")
-    lines = disassemble(lowered(name).cubin).split("\n")
+    lines = disassemble(program.cubin).split("\n")
     waits = [at for at, line in enumerate(lines) if "DEPBAR.LE gsb0" in line]
     between = [
         sum("MUFU.EX2" in line for line in lines[first:second])
         for first, second in pairwise(waits)
         if "gsb0, 0x1" in lines[first] and "gsb0, 0x0" in lines[second]
     ]
-    assert [count >= 64 for count in between] == [True] * loops
+    assert [count >= 64 for count in between] == [True] * 2
 
 
-@pytest.mark.parametrize(("name", "alone"), [("fp8_attention", True), ("attention 64", False)])
+@pytest.mark.parametrize(
+    ("name", "alone"), [("fp8_attention causal", True), ("attention 64", False)]
+)
 def test_exponentials_run_beside_products(name: str, alone: bool) -> None:
     """Where products of 8 bits take no longer than exponentials, an iteration keeps its order and
     groups hand the tensor cores over; in 16 bits products run beside a group's own exponentials."""
@@ -416,14 +406,11 @@ def test_exponentials_run_beside_products(name: str, alone: bool) -> None:
     assert any(isinstance(each, HandsOver) for each in kept) == alone
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-def test_lowering_calls_few_functions(
-    causal: bool, calls: Callable[[Callable[[], object]], int]
-) -> None:
+def test_lowering_calls_few_functions(calls: Callable[[Callable[[], object]], int]) -> None:
     """Tracing and all passes of attention forward; seconds are in `benchmarks/costs.py`."""
 
     def lower() -> None:
-        kernel = study("attention").attention.compile(**LONG, dim=128, causal=causal)
+        kernel = study("attention").attention.compile(**LONG, dim=128, causal=True)
         assert compile_cuda(kernel.program.kernel, find_target("sm_90a")).source.text
 
     assert calls(lower) < MOST_CALLS

@@ -53,50 +53,50 @@ def forward(causal: bool, window: int = 0) -> tuple[Any, Any]:
     return found["Out"], made.reference(*given, causal, window)[0]
 
 
-def several(causal: bool) -> tuple[Any, Any]:
+def several() -> tuple[Any, Any]:
     """Sequences of different lengths, one of them empty."""
     made = study("attention_varlen")
     given = made.inputs((130, 1, 0, 5), (130, 70, 3, 3), 2, 1, 64)
     shape = {"heads": 2, "dim": 64, "groups": 1, "ends": 5, "longest": 130}
-    kernel = made.attention_varlen.compile(**shape, causal=causal)
+    kernel = made.attention_varlen.compile(**shape, causal=True)
     found = run(kernel, given, total_rows=136, total_keys=206)
-    return found["Out"], made.reference(*given, causal)
+    return found["Out"], made.reference(*given, True)
 
 
-def backward(causal: bool) -> tuple[Any, Any]:
+def backward() -> tuple[Any, Any]:
     """dQ, whose parts meet in memory, beside the others."""
     made, whole = study("attention_backward"), study("attention")
     given = whole.inputs(1, 100, 128, 1, 1, 64)
     d_out = whole.inputs(1, 100, 128, 1, 1, 64, seed=1)[0]
-    out, lse = whole.attention(*given, causal=causal)
+    out, lse = whole.attention(*given, causal=True)
     sums = np.zeros(given[0].shape, np.float32)
     delta = made.row_dots(out, d_out, sums)
     shape = {"batch": 1, "length": 100, "heads": 1, "dim": 64, "keys": 128, "groups": 1}
-    kernel = made.attention_backward.compile(**shape, causal=causal)
+    kernel = made.attention_backward.compile(**shape, causal=True)
     found = run(kernel, [*given, d_out, lse, delta, sums])
     gradients = [found["dQ_sums"] * 64**-0.5, found["dK"], found["dV"]]
-    expected = made.reference(*given, d_out, causal)
+    expected = made.reference(*given, d_out, True)
     return tuple(
         np.concatenate([np.asarray(x, np.float64).ravel() for x in each])
         for each in (gradients, expected)
     )  # type: ignore[return-value]
 
 
-def latent(splits: int) -> tuple[Any, Any]:
+def latent() -> tuple[Any, Any]:
     """MLA decoding; parts are combined."""
     made = study("mla_decode")
     given = made.inputs(1, 64, 200)
     shape = {"batch": 1, "heads": 64, "keys": 200, "rank": 512, "rope": 64}
-    found = run(made.mla_decode.compile(**shape, splits=splits), given)
+    found = run(made.mla_decode.compile(**shape, splits=3), given)
     return found["Out"], made.reference(*given)
 
 
-def paged(splits: int) -> tuple[Any, Any]:
+def paged() -> tuple[Any, Any]:
     """Pages in random order, a sequence of one key and one of none; parts are combined."""
     made = study("paged_attention")
     given = made.inputs((130, 64, 1, 0), 16, 2, 64)
     shape = {"batch": 4, "heads": 16, "groups": 2, "dim": 64, "pages": 12, "size": 64, "most": 3}
-    found = run(made.paged_attention.compile(**shape, splits=splits, stages=2), given)
+    found = run(made.paged_attention.compile(**shape, splits=2, stages=2), given)
     return found["Out"], made.reference(*given)
 
 
@@ -139,13 +139,13 @@ def weights() -> tuple[Any, Any]:
     return run(made.fp8_matmul.compile(M=200, N=136, K=256), given)["C"], made.reference(*given)
 
 
-def float8(causal: bool) -> tuple[Any, Any]:
+def float8() -> tuple[Any, Any]:
     """Attention in float8, as the CPU computes it with the same rounding of weights."""
     made = study("fp8_attention")
     given = made.inputs(1, 100, 144, 2, 1, 64)
     shape = {"batch": 1, "length": 100, "heads": 2, "dim": 64, "keys": 144, "groups": 1}
-    kernel = made.fp8_attention.compile(**shape, causal=causal)
-    return run(kernel, given)["Out"], made.fp8_attention(*given, causal=causal)
+    kernel = made.fp8_attention.compile(**shape, causal=True)
+    return run(kernel, given)["Out"], made.fp8_attention(*given, causal=True)
 
 
 def block_scales() -> tuple[Any, Any]:
@@ -166,29 +166,21 @@ def experts() -> tuple[Any, Any]:
 
 RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "full": lambda: forward(False),
-    "causal": lambda: forward(True),
-    "window": lambda: forward(True, window=270),
-    "narrow window": lambda: forward(True, window=50),
-    "several": lambda: several(False),
-    "several causal": lambda: several(True),
-    "backward": lambda: backward(False),
-    "backward causal": lambda: backward(True),
-    "latent": lambda: latent(1),
-    "latent in parts": lambda: latent(3),
-    "paged": lambda: paged(1),
-    "paged in parts": lambda: paged(2),
+    "window": lambda: forward(True, window=50),
+    "several": several,
+    "backward": backward,
+    "latent": latent,
+    "paged": paged,
     "paged whole": whole,
     "sparse": sparse,
     "scan": scan,
     "weights": weights,
-    "float8": lambda: float8(False),
-    "float8 causal": lambda: float8(True),
+    "float8": float8,
     "scales of blocks": block_scales,
     "experts": experts,
 }
 
 
-@pytest.mark.drawn(8)
 @pytest.mark.parametrize("name", RUNS)
 def test_results(name: str) -> None:
     """As the reference in float64."""
@@ -197,19 +189,16 @@ def test_results(name: str) -> None:
     assert np.linalg.norm(found - expected) < LIMIT * np.linalg.norm(expected)
 
 
-STATIC = ("causal", "several", "backward", "paged in parts", "scan", "experts")
-"""Runs in which blocks take tiles in either order: one of each kind of loop around tiles."""
-DYNAMIC = (*STATIC, "latent", "paged whole", "sparse", "weights", "float8", "scales of blocks")
-"""Runs in which they take tiles in the order in which they come free: one of each kernel."""
+PERSISTENT = {
+    "window": "dynamic", "several": "static", "backward": "dynamic", "paged": "dynamic",
+    "sparse": "dynamic", "scan": "static", "experts": "static",
+}  # fmt: skip
+"""One of each kind of loop around tiles, with the order in which blocks take tiles."""
 
 
-@pytest.mark.drawn(5)
-@pytest.mark.parametrize(
-    ("name", "order"),
-    [*((name, "dynamic") for name in DYNAMIC), *((name, "static") for name in STATIC)],
-)
+@pytest.mark.parametrize(("name", "order"), PERSISTENT.items())
 def test_persistent_results(name: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same of blocks that loop over tiles, in either order."""
+    """The same of blocks that loop over tiles."""
     controls = Controls(persistent=True, tile_order=order)
     made = partial(compile_cuda, controls=controls)
     monkeypatch.setattr(sys.modules[__name__], "compile_cuda", made)

@@ -9,7 +9,7 @@ from functools import cache, partial
 
 import pytest
 
-from tests.cuda.gemm_kernels import MatrixCopy, Product, Text, together
+from tests.cuda.gemm_kernels import MatrixCopy, Product, Text, check_together, together
 from tileprof import binary, ir
 from tileprof.compiler.cuda.build import Cubin, compile_cubin
 from tileprof.compiler.cuda.controls import Controls
@@ -48,15 +48,14 @@ def _product(
     )  # fmt: skip
 
 
-@pytest.mark.drawn(12)
 @pytest.mark.parametrize("turned", BOTH, ids=TURNS)
-@pytest.mark.parametrize("name", TYPES)
-def test_products_are_right(name: str, turned: tuple[bool, bool]) -> None:
+def test_products_are_right(turned: tuple[bool, bool]) -> None:
     """Every type, both ways of each operand, by the instruction that is chosen on sm_90a."""
-    product = _product(name, turned, "sm_90a")
-    if turned == (False, True) or name in ("bfloat16", "float16"):
-        assert product.lowering.startswith(TYPES[name][-1])
-    product.check()
+    products = {name: _product(name, turned, "sm_90a") for name in TYPES}
+    for name, product in products.items():
+        if turned == (False, True) or name in ("bfloat16", "float16"):
+            assert product.lowering.startswith(TYPES[name][-1])
+    check_together(products)
 
 
 SHAPES = {
@@ -98,22 +97,22 @@ SHAPES = {
 }  # fmt: skip
 
 
-@pytest.mark.drawn(8)
-@pytest.mark.parametrize("name", SHAPES)
-def test_shapes_are_right(name: str) -> None:
+def test_shapes_are_right() -> None:
     """Tiles divided in every way, operands in every place."""
-    SHAPES[name].check()
+    check_together(SHAPES)
 
 
-@pytest.mark.drawn(5)
-@pytest.mark.parametrize("text", ["rows", "pad=8", "swizzle=32", "swizzle=64"])
-@pytest.mark.parametrize("turned", BOTH, ids=TURNS)
-def test_shared_memory_as_another_op_wants_it(text: str, turned: tuple[bool, bool]) -> None:
+def test_shared_memory_as_another_op_wants_it() -> None:
     """A narrower swizzle is read by wgmma; without one the warps read, with the same result."""
-    product = Product(64, 64, 64, "float16", "", "float32", *turned, layouts={"a": text, "b": text})
-    assert product.lowering.startswith("wgmma")
-    assert ("tp_wgmma_m64" in product.source().text) == text.startswith("swizzle")
-    product.check()
+    products = {}
+    for text in ("rows", "pad=8", "swizzle=32", "swizzle=64"):
+        for turn, both in zip(TURNS, BOTH):
+            given = {"a": text, "b": text}
+            product = Product(64, 64, 64, "float16", "", "float32", *both, layouts=given)
+            assert product.lowering.startswith("wgmma")
+            assert ("tp_wgmma_m64" in product.source().text) == text.startswith("swizzle")
+            products[f"{turn} {text}"] = product
+    check_together(products)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -184,12 +183,12 @@ def test_machine_code_has_the_instruction(name: str, target: str) -> None:
     assert re.search(INSTRUCTIONS[name][target == "sm_80"], sass)
 
 
-TURNED_TYPES = ("bfloat16", "tf32", "float8", "int8")
+TURNED_TYPES = [*(("bfloat16", turned) for turned in ("AB", "AᵀB", "AᵀBᵀ")), ("tf32", "AᵀB"),
+                ("float8", "AᵀB"), ("int8", "AᵀB")]  # fmt: skip
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-@pytest.mark.parametrize("turned", ["AB", "AᵀB", "AᵀBᵀ"])
-@pytest.mark.parametrize("name", TURNED_TYPES)
+@pytest.mark.parametrize(("name", "turned"), TURNED_TYPES)
 def test_transposed_operands_compile(name: str, turned: str, target: str) -> None:
     """M or N side by side: descriptors and ldmatrix for 16 bits, warps and elements for others."""
     sass = _sass(target, f"{name} {turned}")
@@ -236,14 +235,10 @@ def _loop(m: int, n: int, k: int, threads: int) -> Text:
     return text
 
 
-LOOPS = [(128, 256, 256, "64x256x16"), (128, 128, 128, "64x128x16")]
-
-
-@pytest.mark.parametrize(("m", "n", "threads", "shape"), LOOPS)
-def test_a_loop_of_products_overlaps(m: int, n: int, threads: int, shape: str) -> None:
+def test_a_loop_of_products_overlaps() -> None:
     """No product waits for the one before it, and descriptors are kept once for a warp."""
-    sass = _sass("sm_90a", f"loop {m} {n} {threads}")
-    assert f"HGMMA.{shape}.F32.BF16" in sass
+    sass = _sass("sm_90a", "loop")
+    assert "HGMMA.64x256x16.F32.BF16" in sass
     loop = sass[sass.index("HGMMA") : sass.rindex("HGMMA")]
     assert not re.search(r"\b(LDL|STL|R2UR)\b", loop)
 
@@ -309,14 +304,13 @@ COPIES = {
 }  # fmt: skip
 
 
-@pytest.mark.drawn(6)
-@pytest.mark.parametrize("name", COPIES)
-def test_copies_of_matrices(name: str) -> None:
+def test_copies_of_matrices() -> None:
     """Elements arrive, by the instruction that fits the layouts."""
-    copy, instruction = COPIES[name]
-    assert instruction in copy.source().text
-    assert instruction or "matrix_x" not in copy.source().text
-    copy.check()
+    for name, (copy, instruction) in COPIES.items():
+        text = copy.source().text
+        assert instruction in text, name
+        assert instruction or "matrix_x" not in text, name
+    check_together({name: copy for name, (copy, _) in COPIES.items()})
 
 
 @pytest.mark.parametrize("name", [n for n, (_, instruction) in COPIES.items() if instruction])
@@ -329,8 +323,7 @@ def test_copies_of_matrices_compile(name: str) -> None:
 
 def _kernels(target: str) -> dict[str, Callable[[], Text]]:
     """What the tests of machine code look at, by the keys under which they ask for it."""
-    turned = {f"{name} {turn}": (name, both) for name in TURNED_TYPES
-              for turn, both in zip(TURNS, BOTH, strict=True)}  # fmt: skip
+    turned = {f"{name} {turn}": (name, BOTH[TURNS.index(turn)]) for name, turn in TURNED_TYPES}
     products = turned | {f"{name} ABᵀ": (name, BOTH[1]) for name in TYPES}
     found: dict[str, Callable[[], Text]] = {
         key: partial(lambda name, both: _product(name, both, target).kernel(), *given)
@@ -339,8 +332,7 @@ def _kernels(target: str) -> dict[str, Callable[[], Text]]:
     copies = {f"copy {name}": copy for name, (copy, instruction) in COPIES.items() if instruction}
     found |= {key: copy.kernel for key, copy in copies.items() if copy.target == target}
     if target == "sm_90a":
-        found |= {f"loop {m} {n} {threads}": partial(_loop, m, n, 64, threads)
-                  for m, n, threads, _ in LOOPS}  # fmt: skip
+        found["loop"] = partial(_loop, 128, 256, 64, 256)
     return found
 
 

@@ -49,7 +49,7 @@ SHARED = 64 * 1024
 
 
 class Machine:
-    """One block that loads registers or shared memory, runs one op and gives back the result."""
+    """One block that loads registers or shared memory, runs ops and gives back the results."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads

@@ -70,8 +70,8 @@ def turns(program: CudaProgram) -> list[type[ir.OpBase]]:
 
 @pytest.mark.parametrize(
     ("words", "hand_over"),
-    [("", None), ("ahead", "issued"), ("", "complete"), ("ahead", "complete")],
-    ids=["between", "ahead", "between_complete", "ahead_complete"],
+    [("", None), ("ahead", "issued"), ("ahead", "complete")],
+    ids=["between", "ahead", "ahead_complete"],
 )
 def test_places(words: str, hand_over: str | None, golden: Callable[[str], None]) -> None:
     """Around products in a row; from one iteration to the next where exponentials are between.  A
@@ -124,7 +124,7 @@ def test_any_arithmetic_where_the_author_asks() -> None:
     program = lowered(product, Controls(ping_pong=True))
     assert [r.decision for r in about_turns(program)] == [TakeTurns(2, "arithmetic")]
     assert turns(program) == [ir.TurnStart, ir.TurnWait, ir.TurnPass]
-    for seed in SEEDS:
+    for seed in range(2):
         c = np.zeros((256, 128), ml_dtypes.bfloat16)
         emulate(program.source, program.kernel, [*given, c], seed=seed)
         check(c.astype(np.float64), study.reference(*given))
@@ -191,9 +191,8 @@ def test_ways_that_threads_may_take_alone(word: str, reason: str) -> None:
     assert [r.against for r in about_turns(program)] == [f"in turns: {wanted}"]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("word", ["around", "told"])
-def test_ways_that_all_threads_take(word: str, seed: int) -> None:
+def test_ways_that_all_threads_take(word: str) -> None:
     """A loop that is left where the launch says so, and a count from shared memory."""
     given = made.resident(frozenset([word]))
     program = lowered(given, FORCED)
@@ -202,14 +201,13 @@ def test_ways_that_all_threads_take(word: str, seed: int) -> None:
     arrays[2] = arrays[2][:64].copy()
     expected = [a.copy() for a in arrays]
     InterpreterExecutable(given).run(expected, [])
-    emulate(program.source, given, arrays, {}, seed=seed)
+    emulate(program.source, given, arrays, {}, seed=1)
     np.testing.assert_allclose(arrays[-1], expected[-1], rtol=1e-3, atol=1e-3)
 
 
 # -- they order groups, and do not hang
 
 
-@pytest.mark.drawn(5)
 @pytest.mark.parametrize("groups", [2, 3])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_groups_go_one_after_another(groups: int, seed: int) -> None:
@@ -256,7 +254,7 @@ def check(found: Any, expected: Any) -> None:
     hand_over=st.sampled_from([None, "complete"]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_any_loop(
     words: set[str], groups: int, stages: int, tiles: int, blocks: int, cluster: int | None,
     limits: tuple[int, int], overlap: bool | None, hand_over: str | None, seed: int,
@@ -307,12 +305,9 @@ def test_a_slot_that_is_freed_in_a_turn_hangs(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("causal", "length", "persistent", "overlap", "hand_over"),
     [
-        (False, 400, True, False, None),
-        (False, 400, True, None, "complete"),
         (True, 130, True, False, "complete"),
-        (True, 400, True, None, None),
-        (True, 400, False, None, None),
         (True, 270, True, None, "complete"),
+        (False, 400, False, None, None),
     ],
 )
 def test_attention(
@@ -335,13 +330,12 @@ def test_attention(
 LONG = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16, "dim": 128}
 
 
-@pytest.mark.parametrize(("causal", "overlap"), [(False, None), (True, None), (True, False)])
-def test_code(causal: bool, overlap: bool | None) -> None:
+def test_code() -> None:
     """A barrier of two groups before the products of a turn and one after them, no exponentials in
     between; nothing spilled, no product that waits for the one before it."""
     pytest.importorskip("cuda.bindings.nvrtc")
-    held = study.attention.compile(**LONG, causal=causal).program.kernel
-    program = lowered(held, Controls(overlap=overlap, ping_pong=True))
+    held = study.attention.compile(**LONG, causal=True).program.kernel
+    program = lowered(held, Controls(ping_pong=True))
     assert any(isinstance(r.decision, TakeTurns) for r in program.all_remarks)
     assert not [r for r in program.all_remarks if r.op == "ptxas"]
     machine = disassemble(program.cubin)
@@ -356,17 +350,16 @@ def test_code(causal: bool, overlap: bool | None) -> None:
         inside = order[first + 1 : second]
         assert "MUFU.EX2" not in inside
         between += inside.count("HGMMA")
-    if overlap is None:  # 8 instructions for each of the two products
-        assert between == 16 * placed.count(ir.TurnWait) == 16
+    # 8 instructions for each of the two products.
+    assert between == 16 * placed.count(ir.TurnWait) == 16
 
 
-@pytest.mark.parametrize("halves", [False, True])
-def test_turn_ends_before_arithmetic_on_complete_scores(halves: bool) -> None:
+def test_turn_ends_before_arithmetic_on_complete_scores() -> None:
     """The assembler keeps the arrival where the text has it: behind the wait for the scores, before
     their maximum; products of values run on, and none waits for the one before it."""
     pytest.importorskip("cuda.bindings.nvrtc")
     float8: Any = importlib.import_module("case_studies.fp8_attention")
-    held = float8.fp8_attention.compile(**LONG, block_N=192, halves=halves).program.kernel
+    held = float8.fp8_attention.compile(**LONG, block_N=192, halves=True).program.kernel
     assert_arrival(lowered(held, Controls(overlap=True, hand_over="complete")))
 
 
@@ -385,32 +378,32 @@ def assert_arrival(program: CudaProgram) -> None:
     assert turn[: turn.index("DEPBAR.LE gsb0, 0x0")].count("MUFU") >= 48
 
 
-@pytest.mark.parametrize(("causal", "overlap"), [(True, True), (False, None)])
-def test_float8_attention_in_halves(causal: bool, overlap: bool | None) -> None:
+def test_float8_attention_in_halves() -> None:
     """Turns that end with complete scores, and values whose wait is behind half of a tile's
     exponentials: a right result, and the wait is where it should be."""
     float8: Any = importlib.import_module("case_studies.fp8_attention")
     shape = {"batch": 1, "length": 130, "heads": 1, "dim": 64, "keys": 240, "groups": 1}
     given = float8.inputs(**shape)
-    options = {"block_N": 64, "halves": True, "causal": causal}
+    options = {"block_N": 64, "halves": True, "causal": True}
     held = float8.fp8_attention.compile(**shape, **options).program.kernel
-    program = lowered(held, Controls(overlap=overlap, ping_pong=True, hand_over="complete"))
-    late = [o for o in program.kernel.ops() if isinstance(o, ir.Wait) and o.behind]
-    assert bool(late) == (overlap is True)
-    assert any(isinstance(r.decision, TakeTurns) and r.decision.complete for r in program.remarks)
+    for overlap in (None, True):
+        program = lowered(held, Controls(overlap=overlap, ping_pong=True, hand_over="complete"))
+        late = [o for o in program.kernel.ops() if isinstance(o, ir.Wait) and o.behind]
+        assert bool(late) == (overlap is True)
+        said = [r.decision for r in program.remarks]
+        assert any(isinstance(each, TakeTurns) and each.complete for each in said)
     out = np.zeros(given[0].shape, ml_dtypes.bfloat16)
     emulate(program.source, held, [*given, out], {}, seed=2)
-    expected = float8.reference(*given, causal)
+    expected = float8.reference(*given, True)
     error = np.linalg.norm(out.astype(float) - expected)
     assert error < float8.LIMIT * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("length", [256, 400])
-def test_sums_are_set_before_a_loop_that_may_have_no_iteration(length: int) -> None:
+def test_sums_are_set_before_a_loop_that_may_have_no_iteration() -> None:
     """Set behind it, they would be written while its products may run: the assembler would let all
     products wait for each other."""
     pytest.importorskip("cuda.bindings.nvrtc")
-    shape = {"batch": 1, "length": length, "heads": 8, "dim": 64, "keys": length, "groups": 8}
+    shape = {"batch": 1, "length": 400, "heads": 8, "dim": 64, "keys": 400, "groups": 8}
     held = study.attention.compile(**shape, causal=True).program.kernel
     program = lowered(held, FORCED)
     assert ir.TurnWait in turns(program)
