@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.studies import study
 from tests.cuda import test_attention_emulated as attention
 from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
+from tests.cuda.emulated import Joined
 from tests.cuda.sum_kernels import JUMPS, PLACES, WORDS, SumKernel
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
@@ -32,14 +33,17 @@ def lowered(form: SumKernel, late: bool = True) -> CudaProgram:
     return compile_cuda(form.kernel(), find_target("sm_90a"), Controls(late_sums=late))
 
 
-def check(form: SumKernel, seed: int = 0) -> CudaProgram:
-    """It computes what NumPy does in float64; the numbers are such that float32 is exact."""
-    program = lowered(form)
-    found = form.arguments(seed)
-    expected = form.expected(found)
-    emulate(program.source, form.kernel(), found, seed=seed)
-    np.testing.assert_array_equal(np.asarray(found[-1], np.float64), expected)
-    return program
+def check(*forms: SumKernel, seed: int = 0) -> list[CudaProgram]:
+    """They compute what NumPy does in float64; the numbers are such that float32 is exact."""
+    programs = [lowered(form) for form in forms]
+    joined = Joined(program.source for program in programs)
+    for form, program in zip(forms, programs):
+        found = form.arguments(seed)
+        expected = form.expected(found)
+        joined.emulate(program.source, program.kernel, found, seed=seed)
+        given = np.asarray(found[-1], np.float64)
+        np.testing.assert_array_equal(given, expected, err_msg=str(form))
+    return programs
 
 
 def ends(program: CudaProgram) -> list[ir.AllReduce]:
@@ -84,7 +88,8 @@ def test_a_loop_exchanges_nothing() -> None:
     """Neither by shuffles nor, where several warps share a row, through shared memory."""
     need_machine_code()
     forms = {rows: SumKernel(LOOP, rows=rows, columns=512, threads=128) for rows in (8, 2)}
-    pairs = {rows: (lowered(form, late=False), check(form)) for rows, form in forms.items()}
+    late = dict(zip(forms, check(*forms.values())))
+    pairs = {rows: (lowered(form, late=False), late[rows]) for rows, form in forms.items()}
     compile_together(program for pair in pairs.values() for program in pair)
     for rows, (before, after) in pairs.items():
         (end,) = ends(after)
@@ -104,14 +109,13 @@ def _shared(program: CudaProgram) -> list[ir.Alloc]:
     return [o for o in found if o.space == "shared"]
 
 
-@pytest.mark.parametrize("word", ["join", "fma"])
-def test_a_part_that_is_added_to_a_total(word: str) -> None:
+def test_a_part_that_is_added_to_a_total() -> None:
     """The sum of an iteration goes into the total; its own fragment is gone."""
-    program = check(SumKernel((("loop", (word,)),)))
-    assert partial(program) == [True]
-    names = {o.result.name for o in program.kernel.ops() if isinstance(o, ir.Alloc)}
-    assert "total" in names
-    assert "part" not in names
+    for program in check(*(SumKernel((("loop", (word,)),)) for word in ("join", "fma"))):
+        assert partial(program) == [True]
+        names = {o.result.name for o in program.kernel.ops() if isinstance(o, ir.Alloc)}
+        assert "total" in names
+        assert "part" not in names
 
 
 TAKEN: dict[str, tuple[Parts, int]] = {
@@ -130,40 +134,40 @@ TAKEN: dict[str, tuple[Parts, int]] = {
 """Parts of kernels, and how often they add up across threads."""
 
 
-@pytest.mark.parametrize(
-    ("name", "totals"),
-    # Where sums begin and end is no matter of their type.
-    [*((name, "float32") for name in TAKEN), ("in a branch", "int32")],
-)
-def test_taken(name: str, totals: str) -> None:
+def test_taken() -> None:
     """Sums that are late, wherever they begin and end."""
-    parts, count = TAKEN[name]
-    program = check(SumKernel(parts, totals=totals, dtype="int8" if totals == "int32" else totals))
-    assert len(ends(program)) == count
-    assert all(partial(program))
-    assert not reasons(program)
+    forms = {name: (SumKernel(parts), count) for name, (parts, count) in TAKEN.items()}
+    # Where sums begin and end is no matter of their type.
+    parts, count = TAKEN["in a branch"]
+    forms["integers"] = (SumKernel(parts, totals="int32", dtype="int8"), count)
+    programs = check(*(form for form, _ in forms.values()))
+    for (name, (_, count)), program in zip(forms.items(), programs):
+        assert len(ends(program)) == count, name
+        assert all(partial(program)), name
+        assert not reasons(program), name
 
 
-@pytest.mark.parametrize("word", ["shown", "flip", "peek"])
-def test_a_part_that_is_more(word: str) -> None:
+def test_a_part_that_is_more() -> None:
     """It is used itself, or what it is of has changed, or the total is used at once."""
-    program = check(SumKernel((("loop", (word,)),)))
-    assert partial(program) == [False]
-    assert not ends(program)
+    forms = {word: SumKernel((("loop", (word,)),)) for word in ("shown", "flip", "peek")}
+    for word, program in zip(forms, check(*forms.values())):
+        assert partial(program) == [False], word
+        assert not ends(program), word
 
 
-@pytest.mark.parametrize("parts", [(("once", ("sum",)),), (("loop", ("clear", "sum", "use")),)])
-def test_a_sum_that_would_be_added_up_as_often(parts: Parts) -> None:
+def test_a_sum_that_would_be_added_up_as_often() -> None:
     """It stays as it is."""
-    program = check(SumKernel(parts))
-    assert partial(program) == [False]
-    assert not ends(program)
-    assert not reasons(program)
+    forms = [SumKernel(((p, words),)) for p, words in
+             (("once", ("sum",)), ("loop", ("clear", "sum", "use")))]  # fmt: skip
+    for program in check(*forms):
+        assert partial(program) == [False]
+        assert not ends(program)
+        assert not reasons(program)
 
 
 def test_threads_with_rows_of_their_own() -> None:
     """There is nothing to exchange."""
-    program = check(SumKernel(LOOP, rows=256, columns=4, threads=32))
+    (program,) = check(SumKernel(LOOP, rows=256, columns=4, threads=32))
     assert partial(program) == [False]
     assert not [r for r in program.remarks if r.op == "reduce"]
 
@@ -246,11 +250,12 @@ def forms(draw: st.DrawFn) -> SumKernel:
     return SumKernel(parts, rows, columns, threads, dtype, totals, start)
 
 
-@given(form=forms(), seed=st.integers(0, 99))
-@settings(max_examples=8)
-def test_any(form: SumKernel, seed: int) -> None:
+@given(drawn=st.lists(forms(), min_size=5, max_size=5), seed=st.integers(0, 99))
+@settings(max_examples=2)
+def test_any(drawn: list[SumKernel], seed: int) -> None:
     """Right, whatever was decided."""
-    ir.verify(check(form, seed).kernel)
+    for program in check(*drawn, seed=seed):
+        ir.verify(program.kernel)
 
 
 # -- attention
