@@ -126,7 +126,7 @@ DRAWN = st.integers(1, 2).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(DRAWN, st.booleans())
 def test_what_is_proved_has_no_counterexample(drawn: Any, in_place: bool) -> None:
     """Over all blocks, points and iterations."""
@@ -340,7 +340,7 @@ def test_what_counts_as_covered_is(data: st.DataObject) -> None:
         assert reached >= set(itertools.product(*map(range, extents)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cases())
 def test_random_legal_kernels_have_no_finding(case: Case) -> None:
     """No false alarm from a run, whatever the kernel is made of."""

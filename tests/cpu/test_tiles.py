@@ -129,7 +129,9 @@ def test_gemm(types: tuple[str, str, str]) -> None:
     one type, since which way an operand lies is no matter of its type."""
     cases = Cases()
     every = range(8) if types == GEMMS[0] else (1, 6)
-    extents = [(64, 32, 48), (7, 5, 3), (16, 130, 65), (1, 16, 300)]
+    extents = [(64, 32, 48), (7, 5, 3), (16, 130, 65), (1, 16, 300)][
+        : 4 if types == GEMMS[0] else 2
+    ]
     for number, (m, n, k) in enumerate(extents):
         for case in every if number == 1 else (number * 2 + 1, 6 - number):
             left, right, clear = case & 1, case & 2, case & 4

@@ -12,13 +12,23 @@ from typing import Any
 import numpy as np
 
 from tileprof import ir
+from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec, TensorMapSpec
 from tileprof.emulator import EmulationError, Printed, emulate
 from tileprof.emulator.building import together
 from tileprof.native.building import extra_flags
 
-__all__ = ["SEEDS", "Array", "Joined", "Program", "fails_for_some_seed", "join", "spec_of"]
+__all__ = [
+    "SEEDS",
+    "Array",
+    "Joined",
+    "Program",
+    "fails_for_some_seed",
+    "join",
+    "run_together",
+    "spec_of",
+]
 
 SEEDS = range(8)
 Array = np.ndarray[Any, Any]
@@ -93,6 +103,13 @@ def join(programs: Sequence[Program]) -> None:
     joined = Joined(program.source for program in programs)
     for program in programs:
         program.joined = joined
+
+
+def run_together(runs: Sequence[tuple[CudaProgram, Sequence[Any]]], seed: int = 0) -> None:
+    """Run programs from one text, each on its arrays, in place."""
+    joined = Joined(program.source for program, _ in runs)
+    for program, arrays in runs:
+        joined.emulate(program.source, program.kernel, arrays, seed=seed)
 
 
 def _renamed(source: CudaSource, at: int) -> CudaSource:

@@ -3,11 +3,14 @@
 """Boxes of TMA begin at multiples of 128 bytes of shared memory: panels of few rows, slots of small
 tiles; and have at most 256 elements a row."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import tileprof
 import tileprof.lang as T
+from tests.cuda.emulated import run_together
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -98,48 +101,54 @@ def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype) -> np.ndarray
     return rng.integers(-2, 3, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("size", [16, 48, 512, 1000])
-def test_slots_of_a_small_table(size: int) -> None:
+def test_slots_of_a_small_table() -> None:
     """Persistent blocks load the table of their second tile into the second slot."""
     m, n, k = 256, 128, 128
-    program = lowered(looked_up, persistent=True, M=m, N=n, K=k, size=size)
-    # 1,000 elements are no boxes of at most 256 that begin at multiples of 128 bytes.
-    assert any("able" in each for each in moved(program)) == (size < 1000)
-    rng = np.random.default_rng(0)
-    a, table = whole(rng, (m, k), np.float16), whole(rng, (size,), np.float32)
-    b, c = rng.integers(0, size, (n, k)).astype(np.uint8), np.zeros((m, n), np.float16)
-    emulate(program.source, program.kernel, [a, b, table, c])
-    np.testing.assert_array_equal(c, (a.astype(np.float32) @ table[b].T).astype(np.float16))
+    runs = []
+    for size in (16, 48, 512, 1000):
+        program = lowered(looked_up, persistent=True, M=m, N=n, K=k, size=size)
+        # 1,000 elements are no boxes of at most 256 that begin at multiples of 128 bytes.
+        assert any("able" in each for each in moved(program)) == (size < 1000)
+        rng = np.random.default_rng(0)
+        a, table = whole(rng, (m, k), np.float16), whole(rng, (size,), np.float32)
+        b, c = rng.integers(0, size, (n, k)).astype(np.uint8), np.zeros((m, n), np.float16)
+        runs.append((program, (a, b, table, c)))
+    run_together(runs)
+    for _, (a, b, table, c) in runs:
+        want = (a.astype(np.float32) @ table[b].T).astype(np.float16)
+        np.testing.assert_array_equal(c, want, err_msg=str(len(table)))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (2, 4), (3, 4), (2, 8), (3, 8), (3, 16)])
-def test_slots_of_small_tiles(rows: int, columns: int) -> None:
+def test_slots_of_small_tiles() -> None:
     """With and without a swizzle."""
     m, n, k = 64, 64, 256
-    program = lowered(scaled, M=m, N=n, K=k, rows=rows, columns=columns)
-    rng = np.random.default_rng(0)
-    a, b = whole(rng, (m, k), np.float16), whole(rng, (n, k), np.float16)
-    scales, c = whole(rng, (k // 64 * rows, columns), np.float32), np.zeros((m, n), np.float32)
-    emulate(program.source, program.kernel, [a, b, scales, c])
-    want = np.zeros((m, n), np.float32)
-    i, j = np.arange(m)[:, None] % rows, np.arange(n) % columns
-    for at in range(k // 64):
-        part = slice(at * 64, at * 64 + 64)
-        product = a[:, part].astype(np.float32) @ b[:, part].T.astype(np.float32)
-        want += product * scales[at * rows :][i, j]
-    np.testing.assert_array_equal(c, want)
+    runs, shapes = [], [(1, 4), (2, 4), (3, 4), (2, 8), (3, 8), (3, 16)]
+    for rows, columns in shapes:
+        program = lowered(scaled, M=m, N=n, K=k, rows=rows, columns=columns)
+        rng = np.random.default_rng(0)
+        a, b = whole(rng, (m, k), np.float16), whole(rng, (n, k), np.float16)
+        scales, c = whole(rng, (k // 64 * rows, columns), np.float32), np.zeros((m, n), np.float32)
+        runs.append((program, (a, b, scales, c)))
+    run_together(runs)
+    for (rows, columns), (_, (a, b, scales, c)) in zip(shapes, runs):
+        want = np.zeros((m, n), np.float32)
+        i, j = np.arange(m)[:, None] % rows, np.arange(n) % columns
+        for at in range(k // 64):
+            part = slice(at * 64, at * 64 + 64)
+            product = a[:, part].astype(np.float32) @ b[:, part].T.astype(np.float32)
+            want += product * scales[at * rows :][i, j]
+        np.testing.assert_array_equal(c, want, err_msg=f"{rows} x {columns}")
 
 
-@pytest.mark.drawn(6)
-@pytest.mark.parametrize("rows", [1, 3, 5, 9, 17])
-@pytest.mark.parametrize("columns", [40, 48, 80, 1000])
-def test_panels_of_few_rows(rows: int, columns: int) -> None:
+def test_panels_of_few_rows() -> None:
     """Each panel begins at a multiple."""
-    program = lowered(doubled, M=2 * rows, N=columns, rows=rows)
-    x = np.arange(2 * rows * columns, dtype=np.float32).reshape(2 * rows, columns)
-    y = np.zeros_like(x)
-    emulate(program.source, program.kernel, [x, y])
-    np.testing.assert_array_equal(y, 2 * x)
+    runs = []
+    for rows, columns in itertools.product((1, 3, 9, 17), (40, 48, 1000)):
+        x = np.arange(2 * rows * columns, dtype=np.float32).reshape(2 * rows, columns)
+        runs.append((lowered(doubled, M=2 * rows, N=columns, rows=rows), (x, np.zeros_like(x))))
+    run_together(runs)
+    for _, (x, y) in runs:
+        np.testing.assert_array_equal(y, 2 * x, err_msg=str(x.shape))
 
 
 @tileprof.jit

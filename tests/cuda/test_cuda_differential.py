@@ -28,7 +28,7 @@ VARIANTS = {
 
 
 @given(variant=st.sampled_from(list(VARIANTS)), case=cases())
-@settings(max_examples=16, deadline=None, suppress_health_check=slow_draw)
+@settings(max_examples=10, deadline=None, suppress_health_check=slow_draw)
 def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
     """For several orders of threads and of late data."""
     target, controls = VARIANTS[variant]

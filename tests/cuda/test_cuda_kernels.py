@@ -3,17 +3,19 @@
 """Orders that a lowering may get wrong: loops left early, tensors loaded and written, tiles in
 flight over a turn, two stores.  The interpreter says what is right."""
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tileprof
 import tileprof.lang as T
+from tests.cuda.emulated import Joined
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
-from tileprof.emulator import emulate
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 
@@ -148,18 +150,30 @@ KERNELS = {
 }
 
 
+@cache
+def programs():
+    """What each kernel is and becomes, by its name and the target, and their joint text."""
+    made = {}
+    for name, (function, _) in KERNELS.items():
+        kernel = prove_bounds(simplify(tileprof.compile(function).program.kernel))
+        for target in ("sm_90a", "sm_80"):
+            program = compile_cuda(kernel, find_target(target))
+            ir.verify(program.kernel)
+            made[name, target] = kernel, program
+    return made, Joined(program.source for _, program in made.values())
+
+
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_order(name, target):
     """Equal to the interpreter for several orders of threads and of late data."""
-    function, given = KERNELS[name]
-    kernel = prove_bounds(simplify(tileprof.compile(function).program.kernel))
-    program = compile_cuda(kernel, find_target(target))
-    ir.verify(program.kernel)
+    made, joined = programs()
+    kernel, program = made[name, target]
+    _, given = KERNELS[name]
     expected = [v.copy() if isinstance(v, np.ndarray) else v for v in given]
     InterpreterExecutable(kernel).run(expected, ())
     for seed in range(4):
         found = [v.copy() if isinstance(v, np.ndarray) else v for v in given]
-        emulate(program.source, program.kernel, found, {}, seed=seed)
+        joined.emulate(program.source, program.kernel, found, seed=seed)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(one, "f8"), np.asarray(other, "f8"))

@@ -130,7 +130,7 @@ def check(
     drawn=both(),
     aligned=st.sampled_from([True, True, True, False]),
 )
-@settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=9, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls], aligned: bool) -> None:
     """Any of them, with any controls, and tensors at any address."""
     pipeline, controls = drawn

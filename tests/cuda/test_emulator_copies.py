@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 
-from tests.cuda.emulated import SEEDS, Array, Program, fails_for_some_seed, spec_of
+from tests.cuda.emulated import SEEDS, Array, Program, fails_for_some_seed, join, spec_of
 
 CP_ASYNC = """
   float *const tile = (float *)shared;
@@ -40,14 +42,23 @@ def test_cp_async_groups(seed: int) -> None:
     assert (arrays[1] == want).all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("wait<1>", "wait<2>"), ("tp_cp_async_wait<0>();", ""), ("tp_barrier();", "")],
-)
-def test_cp_async_mistakes_show(old: str, new: str) -> None:
+Made = tuple[Program, list[Array], Array]
+"""A program, its arguments, and what the last of them is afterwards."""
+
+
+def all_fail(make: Callable[[str], Made], text: str, mistakes: Sequence[tuple[str, str]]) -> None:
+    """Every replacement in a text shows for some seed."""
+    assert all(old in text for old, _ in mistakes)
+    made = [make(text.replace(old, new)) for old, new in mistakes]
+    join([program for program, _, _ in made])
+    for mistake, (program, arrays, want) in zip(mistakes, made):
+        assert fails_for_some_seed(program, arrays, want), mistake
+
+
+def test_cp_async_mistakes_show() -> None:
     """A wait for too few groups, no wait, no barrier."""
-    program, arrays, want = cp_async(CP_ASYNC.replace(old, new))
-    assert fails_for_some_seed(program, arrays, want)
+    mistakes = (("wait<1>", "wait<2>"), ("tp_cp_async_wait<0>();", ""), ("tp_barrier();", ""))
+    all_fail(cp_async, CP_ASYNC, mistakes)
 
 
 ARRIVALS = """
@@ -149,30 +160,35 @@ def test_ring_of_tma_loads(seed: int) -> None:
     assert (arrays[1] == want).all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("tp_mbarrier_wait(full + i % 2, i / 2 & 1);", ""),
-        ("tp_mbarrier_wait(empty + i % 2, (i / 2 & 1) ^ 1);", ""),
-        ("(i / 2 & 1) ^ 1", "i / 2 & 1"),
-        ("expect(full + i % 2, 2048)", "expect(full + i % 2, 1024)"),
-        ("expect(full + i % 2, 2048)", "arrive(full + i % 2)"),
-        ("tp_fence_mbarrier_init();", ""),
-        ("  tp_barrier();", ""),
-        ("init(empty + s, 128)", "init(empty + s, 127)"),
-        ("init(empty + s, 128)", "init(empty + s, 129)"),
-    ],
+RING_MISTAKES = (
+    ("tp_mbarrier_wait(full + i % 2, i / 2 & 1);", ""),
+    ("tp_mbarrier_wait(empty + i % 2, (i / 2 & 1) ^ 1);", ""),
+    ("(i / 2 & 1) ^ 1", "i / 2 & 1"),
+    ("expect(full + i % 2, 2048)", "expect(full + i % 2, 1024)"),
+    ("expect(full + i % 2, 2048)", "arrive(full + i % 2)"),
+    ("tp_fence_mbarrier_init();", ""),
+    ("  tp_barrier();", ""),
+    ("init(empty + s, 128)", "init(empty + s, 127)"),
+    ("init(empty + s, 128)", "init(empty + s, 129)"),
 )
-def test_ring_mistakes_show(old: str, new: str) -> None:
+
+
+def test_ring_mistakes_show() -> None:
     """Waits, parities, counts, bytes and fences that are missing or wrong."""
-    assert old in RING
-    program, arrays, want = ring(RING.replace(old, new))
-    assert fails_for_some_seed(program, arrays, want)
+    all_fail(ring, RING, RING_MISTAKES)
 
 
-@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
-def test_swizzles_of_loads(swizzle: int) -> None:
+def test_swizzles_of_loads() -> None:
     """Chunks of 16 bytes move by the row, as the PTX manual draws it."""
+    made = [swizzled(swizzle) for swizzle in (0, 32, 64, 128)]
+    join([program for program, _, _ in made])
+    for program, arrays, want in made:
+        program.run(arrays)
+        assert (arrays[-1] == want).all(), want.shape
+
+
+def swizzled(swizzle: int) -> Made:
+    """16 rows of the width of a swizzle, 0 for none, read as they lie in shared memory."""
     columns = (swizzle or 128) // 4
     x = np.arange(16 * columns, dtype=np.float32).reshape(16, columns)
     out = np.zeros_like(x)
@@ -195,8 +211,7 @@ def test_swizzles_of_loads(swizzle: int) -> None:
     """
     parameters = "const float *x, float *out, const __grid_constant__ TpTensorMap map0"
     maps = [spec_of(x, 0, x.shape, swizzle)]
-    Program(body, parameters, [x, out], shared=2056, maps=maps).run([x, out])
-    assert (out == x).all()
+    return Program(body, parameters, [x, out], shared=2056, maps=maps), [x, out], x
 
 
 MULTICAST = """
@@ -247,23 +262,17 @@ def test_multicast_in_a_cluster(seed: int) -> None:
     assert (arrays[1] == want).all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("if (i) tp_mbarrier_wait(empty, (i - 1) & 1);", ""),
-        ("  tp_cluster_barrier();\n  float", "  tp_barrier();\n  float"),
-        ("full, 3, 0", "full, 1, 0"),
-        (
-            "if (t < 2) tp_mbarrier_arrive_remote(empty, t);",
-            "if (t < 2) tp_mbarrier_arrive(empty);",
-        ),
-    ],
+MULTICAST_MISTAKES = (
+    ("if (i) tp_mbarrier_wait(empty, (i - 1) & 1);", ""),
+    ("  tp_cluster_barrier();\n  float", "  tp_barrier();\n  float"),
+    ("full, 3, 0", "full, 1, 0"),
+    ("if (t < 2) tp_mbarrier_arrive_remote(empty, t);", "if (t < 2) tp_mbarrier_arrive(empty);"),
 )
-def test_multicast_mistakes_show(old: str, new: str) -> None:
+
+
+def test_multicast_mistakes_show() -> None:
     """The other block's memory and barriers are taken care of."""
-    assert old in MULTICAST
-    program, arrays, want = multicast(MULTICAST.replace(old, new))
-    assert fails_for_some_seed(program, arrays, want)
+    all_fail(multicast, MULTICAST, MULTICAST_MISTAKES)
 
 
 STORE = """
@@ -307,13 +316,10 @@ def test_stmatrix_and_tma_store(seed: int) -> None:
     assert (arrays[1] == want).all()
 
 
-@pytest.mark.parametrize(
-    "old", ["tp_fence_async();", "tp_barrier();", "tp_bulk_wait_read<0>();", "tp_bulk_commit();"]
-)
-def test_store_mistakes_show(old: str) -> None:
+def test_store_mistakes_show() -> None:
     """No fence, no barrier, no wait, no commit."""
-    program, arrays, want = store(STORE.replace(old, ""))
-    assert fails_for_some_seed(program, arrays, want)
+    calls = ("tp_fence_async();", "tp_barrier();", "tp_bulk_wait_read<0>();", "tp_bulk_commit();")
+    all_fail(store, STORE, [(call, "") for call in calls])
 
 
 def test_tensor_reduction() -> None:

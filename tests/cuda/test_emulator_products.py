@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.cuda.emulated import SEEDS, Array, Program, fails_for_some_seed, spec_of
+from tests.cuda.emulated import SEEDS, Array, Program, fails_for_some_seed, join, spec_of
 
 WGMMA = """
   uint64_t *const full = (uint64_t *)(shared + 65536);
@@ -102,20 +103,18 @@ def wgmma(
     return Program(text, PARAMETERS, arrays, shared=65544, maps=maps), arrays, want
 
 
-@pytest.mark.drawn(10)
-@pytest.mark.parametrize("n", [64, 128])
-@pytest.mark.parametrize("b_transposed", [False, True])
-@pytest.mark.parametrize("a_transposed", [False, True])
-@pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
-def test_wgmma_layouts(swizzle: int, a_transposed: bool, b_transposed: bool, n: int) -> None:
+def test_wgmma_layouts() -> None:
     """Both operands from shared memory, each K-major or M- or N-major, in every swizzle."""
-    operands = Operand("a", 64, swizzle, a_transposed), Operand("b", n, swizzle, b_transposed)
-    program, arrays, want = wgmma(*operands)
-    program.run(arrays, n + a_transposed)
-    assert (arrays[2] == want).all()
+    both, made = (False, True), {}
+    for swizzle, of_a, of_b, n in itertools.product((0, 32, 64, 128), both, both, (64, 128)):
+        operands = Operand("a", 64, swizzle, of_a), Operand("b", n, swizzle, of_b)
+        made[swizzle, of_a, of_b, n] = wgmma(*operands)
+    join([program for program, _, _ in made.values()])
+    for form, (program, arrays, want) in made.items():
+        program.run(arrays, form[-1] + form[1])
+        assert (arrays[2] == want).all(), form
 
 
-@pytest.mark.drawn(5)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("registers", [False, True])
 def test_wgmma_for_every_seed(seed: int, registers: bool) -> None:
@@ -126,28 +125,31 @@ def test_wgmma_for_every_seed(seed: int, registers: bool) -> None:
     assert (arrays[2] == want).all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "registers"),
-    [
-        ("tp_wgmma_wait<0>();", "", False),
-        ("tp_wgmma_wait<0>();", "tp_wgmma_wait<1>();", False),
-        ("tp_wgmma_commit();", "", False),
-        ("tp_wgmma_fence();", "", False),
-        ("tp_wgmma_fence();", "", True),
-        ("tp_mbarrier_wait(full, 0);", "", False),
-        ("for (int k = 0; k < 4; k++)", "if (t < 96) for (int k = 0; k < 4; k++)", False),
-        ("k < 4;", "k < (t < 64 ? 3 : 4);", False),
-        ("k > 0", "t != 5", False),
-    ],
+MISTAKES = (
+    ("tp_wgmma_wait<0>();", "", False),
+    ("tp_wgmma_wait<0>();", "tp_wgmma_wait<1>();", False),
+    ("tp_wgmma_commit();", "", False),
+    ("tp_wgmma_fence();", "", False),
+    ("tp_wgmma_fence();", "", True),
+    ("tp_mbarrier_wait(full, 0);", "", False),
+    ("for (int k = 0; k < 4; k++)", "if (t < 96) for (int k = 0; k < 4; k++)", False),
+    ("k < 4;", "k < (t < 64 ? 3 : 4);", False),
+    ("k > 0", "t != 5", False),
 )
-def test_wgmma_mistakes_show(old: str, new: str, registers: bool) -> None:
+"""What stands in the text, what stands there instead, and whether A is in registers."""
+
+
+def test_wgmma_mistakes_show() -> None:
     """Waits, commits and fences that lack, and warps that do not take part."""
     operands = Operand("a", 64, 128, False), Operand("b", 64, 128, False)
-    program, arrays, want = wgmma(*operands, registers)
-    text = program.source.text
-    assert old in text
-    program.source = replace(program.source, text=text.replace(old, new))
-    assert fails_for_some_seed(program, arrays, want)
+    made = [wgmma(*operands, registers) for _, _, registers in MISTAKES]
+    for (old, new, _), (program, _, _) in zip(MISTAKES, made):
+        text = program.source.text
+        assert old in text
+        program.source = replace(program.source, text=text.replace(old, new))
+    join([program for program, _, _ in made])
+    for mistake, (program, arrays, want) in zip(MISTAKES, made):
+        assert fails_for_some_seed(program, arrays, want), mistake
 
 
 def test_wgmma_with_half_sums() -> None:
@@ -211,23 +213,24 @@ def test_wgmma_groups_and_fences(seed: int) -> None:
     assert (arrays[0] == want).all()
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("tp_fence_async();", ""),
-        ("tp_wgmma_wait<0>();\n", ""),
-        ("tp_wgmma_wait<1>();", ""),
-        ("tp_wgmma_fence();", ""),
-        ("tp_wgmma_fence();", "if (round == 0) tp_wgmma_fence();"),
-        ("tp_wgmma_wait<1>();\n    d[round] += 1;", "e[round] += 1;\n    tp_wgmma_wait<1>();"),
-        ("tp_barrier();\n    tp_wgmma", "tp_wgmma"),
-    ],
+GROUP_MISTAKES = (
+    ("tp_fence_async();", ""),
+    ("tp_wgmma_wait<0>();\n", ""),
+    ("tp_wgmma_wait<1>();", ""),
+    ("tp_wgmma_fence();", ""),
+    ("tp_wgmma_fence();", "if (round == 0) tp_wgmma_fence();"),
+    ("tp_wgmma_wait<1>();\n    d[round] += 1;", "e[round] += 1;\n    tp_wgmma_wait<1>();"),
+    ("tp_barrier();\n    tp_wgmma", "tp_wgmma"),
 )
-def test_wgmma_group_mistakes_show(old: str, new: str) -> None:
+
+
+def test_wgmma_group_mistakes_show() -> None:
     """Shared memory is overwritten, or registers are used, while products are under way."""
-    assert old in CHAIN
-    program, arrays, want = chain(CHAIN.replace(old, new))
-    assert fails_for_some_seed(program, arrays, want)
+    assert all(old in CHAIN for old, _ in GROUP_MISTAKES)
+    made = [chain(CHAIN.replace(old, new)) for old, new in GROUP_MISTAKES]
+    join([program for program, _, _ in made])
+    for mistake, (program, arrays, want) in zip(GROUP_MISTAKES, made):
+        assert fails_for_some_seed(program, arrays, want), mistake
 
 
 GEMM = """

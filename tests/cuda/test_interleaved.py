@@ -126,7 +126,7 @@ def _through_shared(body: str, shape: str, dtype: str, form: str) -> str:
     return f"{made}{body}\n    barrier{back}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cases())
 def test_neighbours_are_what_the_interpreter_says(case: Case) -> None:
     """However many are accessed together, each element is that of its own access."""

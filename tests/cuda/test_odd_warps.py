@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tileprof
 import tileprof.lang as T
@@ -65,10 +64,9 @@ def made_by(function: Any, arrays: list[Any], **static: Any) -> tuple[Any, str]:
     return [r.decision for r in program.remarks], program.source.text
 
 
-@pytest.mark.parametrize("width", [250, 256])
-def test_weighted_rows(width: int) -> None:
-    """Also where a tile passes the end of a row."""
-    a, w = RNG.standard_normal((3, 4, width)).astype("f2"), np.arange(4, dtype="f4")
+def test_weighted_rows() -> None:
+    """The last tile passes the end of a row."""
+    a, w = RNG.standard_normal((3, 4, 250)).astype("f2"), np.arange(4, dtype="f4")
     right = np.einsum("nhw,h->nw", a.astype("f4"), w)
     for device, (found,) in results_everywhere(mixed, [a, w]):
         np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5, err_msg=device)

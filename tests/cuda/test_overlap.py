@@ -12,13 +12,13 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
+from tests.cuda.emulated import Joined
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.overlap import overlap
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
-from tileprof.emulator import emulate
 from tileprof.remarks.loops import FragmentRegisters, InOrder, Overlap
 from tileprof.remarks.products import IssuedBehind
 from tileprof.runtime.interpreter import InterpreterExecutable
@@ -109,8 +109,16 @@ def rotated(program):
     return False
 
 
-@pytest.mark.drawn(8)
-@pytest.mark.parametrize("word", ["", "scales", "adds", "from one", "after", "beside", "keeps"])
+WORDS = ("", "scales", "adds", "from one", "after", "beside", "keeps")
+
+
+@cache
+def joined():
+    """The programs of all words, as one text."""
+    return Joined(lowered(word, stages)[1].source for word in WORDS for stages in (2, 3))
+
+
+@pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 def test_the_same_result(word, turns):
     """However many turns there are, with loads and products that come late."""
@@ -124,7 +132,8 @@ def test_the_same_result(word, turns):
         InterpreterExecutable(kernel).run([*given, turns, *expected], [])
         for seed in range(2):
             found = [np.full(p.type.shape, np.nan, np.float32) for p in kernel.params[4:]]
-            emulate(program.source, program.kernel, [*given, turns, *found], [], seed=seed)
+            arguments = [*given, turns, *found]
+            joined().emulate(program.source, program.kernel, arguments, seed=seed)
             for mine, wanted in zip(found, expected):
                 np.testing.assert_array_equal(mine, wanted)
 

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN202, ANN201
+# ruff: noqa: ANN001, ANN002, ANN202, ANN201
 """Iterations that a mask does not change run without it: which these are, what is left of the mask,
 and where it stays in all of them."""
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import tileprof
 import tileprof.lang as T
+from tests.cuda.emulated import Joined
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
@@ -21,7 +22,6 @@ from tileprof.compiler.cuda.passes.peel.peel import peel
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
-from tileprof.emulator import emulate
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Rejection
 from tileprof.remarks.loops import ConditionNumber, WithoutMask
@@ -154,13 +154,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_loops(name):
+def test_loops():
     """Which loops there are, and that they give what the one gives: waits, rings and all."""
-    seen, given, expected = CASES[name]
-    kernel, peeled, program = lowered(masked(seen=seen, **given))
-    assert loops(peeled) == expected
-    check(kernel, program)
+    made = []
+    for name, (seen, form, expected) in CASES.items():
+        kernel, peeled, program = lowered(masked(seen=seen, **form))
+        assert loops(peeled) == expected, name
+        made.append((kernel, program))
+    check(*made)
 
 
 @pytest.mark.parametrize(("registers", "several"), [(88, True), (72, False)])
@@ -174,33 +175,37 @@ def test_several_loops_need_registers_beside_fragments(registers, several):
     assert (count > 1) == several
 
 
-@pytest.mark.parametrize("seen", [causal, by_row, tail])
-def test_branch(seen):
+def test_branch():
     """Where fragments fill the registers, one loop has the loop over elements twice."""
-    kernel, peeled, program = lowered(
-        masked(keys=500, seen=seen, columns=64, twice=True), controls=Controls(registers=40)
-    )
-    (loop,) = (o for o in peeled.ops() if isinstance(o, ir.For))
-    (branch,) = (o for o in loop.body.ops if isinstance(o, ir.If))
-    assert (has_mask(branch.then), has_mask(branch.otherwise)) == (False, True)
-    ((chosen, rejected),) = said(program)
-    assert chosen.endswith("without it, by a branch")
-    assert rejected == ("loops in turn", "fragments need all registers of a thread")
-    check(kernel, program)
+    made = []
+    for seen in (causal, by_row, tail):
+        kernel, peeled, program = lowered(
+            masked(keys=500, seen=seen, columns=64, twice=True), controls=Controls(registers=40)
+        )
+        (loop,) = (o for o in peeled.ops() if isinstance(o, ir.For))
+        (branch,) = (o for o in loop.body.ops if isinstance(o, ir.If))
+        assert (has_mask(branch.then), has_mask(branch.otherwise)) == (False, True)
+        ((chosen, rejected),) = said(program)
+        assert chosen.endswith("without it, by a branch")
+        assert rejected == ("loops in turn", "fragments need all registers of a thread")
+        made.append((kernel, program))
+    check(*made)
 
 
-def check(kernel, program):
-    """The emulated program gives what the interpreter gives before it was lowered."""
-    rng = np.random.default_rng(0)
-    shapes = [p.type.shape for p in kernel.params]
-    q, k = (rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in shapes[:2])
-    last, tiles = np.array([30, 77], np.int32), np.zeros(64, np.int32)
-    whole = np.zeros(128, np.float32)
-    InterpreterExecutable(kernel).run([q, k, last, tiles, whole], [])
-    for seed in range(2):
-        out = np.full(128, np.nan, np.float32)
-        emulate(program.source, program.kernel, [q, k, last, tiles, out], [], seed=seed)
-        np.testing.assert_array_equal(out, whole)
+def check(*made):
+    """Emulated programs give what the interpreter gives before they were lowered."""
+    joined = Joined(program.source for _, program in made)
+    for number, (kernel, program) in enumerate(made):
+        rng = np.random.default_rng(0)
+        shapes = [p.type.shape for p in kernel.params]
+        q, k = (rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in shapes[:2])
+        last, tiles = np.array([30, 77], np.int32), np.zeros(64, np.int32)
+        whole = np.zeros(128, np.float32)
+        InterpreterExecutable(kernel).run([q, k, last, tiles, whole], [])
+        for seed in range(2):
+            out = np.full(128, np.nan, np.float32)
+            joined.emulate(program.source, program.kernel, [q, k, last, tiles, out], seed=seed)
+            np.testing.assert_array_equal(out, whole, err_msg=str(number))
 
 
 def test_form(golden):
@@ -487,7 +492,7 @@ def iterations(kernel, numbers):
     return np.where(bare[..., None, None], out - 10_000, out), bare
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     condition=CONDITIONS,
     first=st.integers(0, 3),

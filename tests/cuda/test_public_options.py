@@ -312,7 +312,9 @@ def test_strict_refuses_loads_that_cannot_run_ahead(target: str) -> None:
 def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
     """The author's own controls are no reason."""
     made = tileprof.compile(product(), target="sm_90a", controls={forbidden: False})
-    missed = {each.subject for each in made.remarks if each.severity == "missed"}
+    # What ptxas says, which takes most of the time, is no matter here.
+    said = made.program.lowered("sm_90a").remarks
+    missed = {each.subject for each in said if each.severity == "missed"}
     assert not missed & {"gemm", "copy A → A_shared", "copy B → B_shared", "loop k"}
 
 

@@ -6,15 +6,16 @@ elements these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cuda.emulated import Joined
 from tileprof import ir
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.codegen.writer import Names, Writer
@@ -42,7 +43,6 @@ from tileprof.compiler.cuda.passes.layout.flow import down
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import find_target
-from tileprof.emulator import emulate
 
 Array = np.ndarray[Any, Any]
 SHARED = 64 * 1024
@@ -93,8 +93,8 @@ class Machine:
         self.ctx.writer.line("}")
         self.ctx.writer.line("tp_barrier();")
 
-    def run(self, seed: int = 0) -> None:
-        """Run the lines written so far."""
+    def source(self) -> CudaSource:
+        """The lines written so far as a kernel."""
         texts = with_dependencies(self.ctx.headers)
         params = ", ".join(
             f"{storage(ir.dtype(a.dtype.name))} *p{i}" for i, a in enumerate(self.arrays)
@@ -110,12 +110,36 @@ class Machine:
         value = ir.Constant(1, ir.dtype("index")).result
         arguments = tuple(Argument("pointer", i) for i in range(len(self.arrays)))
         spec = LaunchSpec("k_0", arguments, (), (value,), self.threads, SHARED, 1)
-        source = CudaSource("k", text, texts, (spec,), ())
+        return CudaSource("k", text, texts, (spec,), ())
+
+    def kernel(self, source: CudaSource) -> ir.Kernel:
+        """The kernel whose parameters are the arrays."""
         types = [ir.BufferType(a.shape, ir.dtype(a.dtype.name), "global") for a in self.arrays]
-        assert value.owner is not None
-        block = ir.Block([ir.Value(t) for t in types], [value.owner])
-        kernel = ir.Kernel("k", tuple(ir.Param(f"p{i}", t) for i, t in enumerate(types)), (), block)
-        emulate(source, kernel, self.arrays, seed=seed)
+        owner = source.launches[0].grid[0].owner
+        assert owner is not None
+        block = ir.Block([ir.Value(t) for t in types], [owner])
+        return ir.Kernel("k", tuple(ir.Param(f"p{i}", t) for i, t in enumerate(types)), (), block)
+
+
+Case = Generator[Machine, None, str]
+"""Writes the lines of a machine, yields it, compares when it has run, and returns its lines."""
+
+
+def run(*cases: Case) -> list[str]:
+    """Run all machines as one text, each as often as it is yielded; return what cases return."""
+    machines = [next(case) for case in cases]
+    sources = [machine.source() for machine in machines]
+    joined, texts = Joined(sources), []
+    for case, machine, source in zip(cases, machines, sources):
+        kernel = machine.kernel(source)
+        for seed in itertools.count():
+            joined.emulate(source, kernel, machine.arrays, seed=seed)
+            try:
+                next(case)
+            except StopIteration as done:
+                texts.append(done.value)
+                break
+    return texts
 
 
 def buffer(shape: Sequence[int], dtype: str, space: ir.Space = "fragment") -> ir.Value:
@@ -164,8 +188,8 @@ KINDS: dict[str, Callable[[Array, int], Array]] = {
 def reduced(
     kind: Any, layout: RegisterLayout, dim: int, dtype: str, to: str, *, clear: bool = True,
     keep: bool = False,
-) -> str:  # fmt: skip
-    """Run one reduction and compare; gives the text."""
+) -> Case:  # fmt: skip
+    """One reduction."""
     shape = layout.shape
     left = tuple(1 if d == dim else e for d, e in enumerate(shape) if d != dim or keep)
     source, target = buffer(shape, dtype), buffer(left, to)
@@ -186,7 +210,7 @@ def reduced(
     text = "\n".join(line.text for line in machine.ctx.writer.lines[start:])
     out = np.zeros((layout.threads, result.registers_per_thread), ir.dtype(to).to_numpy())
     machine.registers("y", result, out, store=True)
-    machine.run()
+    yield machine
     wide = tile.astype(np.float64) if tile.dtype.kind not in "iu" else tile
     want = KINDS[kind](wide, dim).reshape(left)
     if machine.arrays[-1].dtype.kind in "iu":
@@ -200,59 +224,65 @@ def reduced(
     return text
 
 
-@pytest.mark.drawn(4)
-@pytest.mark.parametrize("kind", ["sum", "max", "min", "abssum", "absmax"])
-@pytest.mark.parametrize("clear", [True, False])
-def test_kinds_of_floats(kind: str, clear: bool) -> None:
+def test_kinds_of_floats() -> None:
     """Within warps, in types that need rounding."""
     layout = distributed((4, 64), 128, 2, (1, 0), (0, 1))
-    reduced(kind, layout, 1, "bfloat16", "bfloat16", clear=clear)
+    run(*(
+        reduced(kind, layout, 1, "bfloat16", "bfloat16", clear=clear)
+        for kind in ("sum", "max", "min", "abssum", "absmax")
+        for clear in (True, False)
+    ))  # fmt: skip
 
 
-@pytest.mark.drawn(3)
-@pytest.mark.parametrize("kind", KINDS)
-def test_kinds_of_whole_numbers(kind: str) -> None:
+def test_kinds_of_whole_numbers() -> None:
     """Across warps."""
     layout = distributed((3, 256), 128, 2, (1, 0), (1, 0))
-    reduced(kind, layout, 1, "int32", "int32", clear=False)
+    run(*(reduced(kind, layout, 1, "int32", "int32", clear=False) for kind in KINDS))
 
 
-@pytest.mark.drawn(3)
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [("float16", "float32"), ("float32", "float16"), ("int8", "int32"), ("float32", "float64"),
-     ("int8", "int8"), ("int32", "float32"), ("uint8", "uint8"), ("float64", "float64")],
+TYPES = (
+    ("float16", "float32"), ("float32", "float16"), ("int8", "int32"), ("float32", "float64"),
+    ("int8", "int8"), ("int32", "float32"), ("uint8", "uint8"), ("float64", "float64"),
 )  # fmt: skip
-def test_types(source: str, target: str) -> None:
+
+
+def test_types() -> None:
     """Elements are combined in the wider type."""
-    reduced("sum", blocked((2, 128), 64), 1, source, target)
+    layout = blocked((2, 128), 64)
+    run(*(reduced("sum", layout, 1, source, target) for source, target in TYPES))
 
 
 def test_padding_counts_for_nothing() -> None:
     """What lies beyond the edge has 99 in every register."""
-    for kind in ("sum", "max", "min"):
-        reduced(kind, blocked((3, 100), 64, 4), 1, "float32", "float32")
-        reduced(kind, blocked((3, 5), 64), 0, "float32", "float32")
+    run(*(
+        reduced(kind, layout, dim, "float32", "float32")
+        for kind in ("sum", "max", "min")
+        for layout, dim in ((blocked((3, 100), 64, 4), 1), (blocked((3, 5), 64), 0))
+    ))  # fmt: skip
 
 
 def test_three_warp_groups() -> None:
     """A digit of the warp number with three values."""
     text = "regs (0,1) | lanes (0,2) (0,4) (0,8) (0,16) (1,0) | warps (2,0) 3x(0,32)"
     layout = parse_layout(text, (4, 96))
-    assert "% 3" in reduced("sum", layout, 1, "float32", "float32")
-    reduced("max", layout, 0, "float32", "float32")
+    first, _ = run(*(reduced(kind, layout, dim, "float32", "float32")
+                     for kind, dim in (("sum", 1), ("max", 0))))  # fmt: skip
+    assert "% 3" in first
 
 
 def test_copies_add_nothing() -> None:
     """Threads that hold copies give the sum once."""
-    reduced("sum", blocked((16,), 128), 0, "float32", "float32", keep=True)
-    reduced("sum", blocked((2, 8), 256), 0, "float32", "float32")
-    reduced("sum", blocked((2, 8), 256), 1, "float32", "float32")
+    run(
+        reduced("sum", blocked((16,), 128), 0, "float32", "float32", keep=True),
+        reduced("sum", blocked((2, 8), 256), 0, "float32", "float32"),
+        reduced("sum", blocked((2, 8), 256), 1, "float32", "float32"),
+    )
 
 
 def test_a_row_of_a_thread_needs_nobody() -> None:
     """Registers only: no shuffle."""
-    text = reduced("sum", distributed((64, 16), 64, 1, (0, 1), (0, 1)), 1, "float32", "float32")
+    layout = distributed((64, 16), 64, 1, (0, 1), (0, 1))
+    (text,) = run(reduced("sum", layout, 1, "float32", "float32"))
     assert "shuffle" not in text
 
 
@@ -262,12 +292,12 @@ def test_accumulators_take_two_shuffles() -> None:
         "regs (0,1) (8,0) (0,8) (0,16) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)",
         (64, 32),
     )
-    text = reduced("max", layout, 1, "float32", "float32", clear=False)
+    (text,) = run(reduced("max", layout, 1, "float32", "float32", clear=False))
     assert text.count("tp_shuffle_xor") == 2
 
 
-def summed_in_parts(layout: RegisterLayout, dim: int, dtype: str, *, keep: bool = False) -> str:
-    """Add up a tile twice in each thread, then across threads, and compare; gives the text."""
+def summed_in_parts(layout: RegisterLayout, dim: int, dtype: str, *, keep: bool = False) -> Case:
+    """A tile that is added up twice in each thread, then across threads."""
     shape = layout.shape
     left = tuple(1 if d == dim else e for d, e in enumerate(shape) if d != dim or keep)
     source, target = buffer(shape, dtype), buffer(left, dtype)
@@ -294,7 +324,7 @@ def summed_in_parts(layout: RegisterLayout, dim: int, dtype: str, *, keep: bool 
     emit_all_reduce(machine.ctx, end)
     out = np.zeros((layout.threads, result.registers_per_thread), tile.dtype)
     machine.registers("y", result, out, store=True)
-    machine.run()
+    yield machine
     found = gathered(out, result, left)
     np.testing.assert_array_equal(found, 2 * tile.sum(dim).reshape(left))
     return "\n".join(line.text for line in machine.ctx.writer.lines)
@@ -306,20 +336,24 @@ def test_parts_in_lanes() -> None:
         "regs (0,1) (8,0) (0,8) (0,16) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0) (32,0)",
         (64, 32),
     )
-    assert summed_in_parts(layout, 1, "float32").count("tp_shuffle_xor") == 2
+    (made,) = run(summed_in_parts(layout, 1, "float32"))
+    assert made.count("tp_shuffle_xor") == 2
 
 
 def test_parts_in_three_warp_groups() -> None:
     """A digit of the warp number with three values."""
     text = "regs (0,1) | lanes (0,2) (0,4) (0,8) (0,16) (1,0) | warps (2,0) 3x(0,32)"
-    assert "% 3" in summed_in_parts(parse_layout(text, (4, 96)), 1, "float32")
+    (made,) = run(summed_in_parts(parse_layout(text, (4, 96)), 1, "float32"))
+    assert "% 3" in made
 
 
 def test_copies_are_no_parts() -> None:
     """What several threads hold is added once."""
-    summed_in_parts(blocked((16,), 128), 0, "float32", keep=True)
-    summed_in_parts(blocked((2, 8), 256), 0, "float32")
-    summed_in_parts(blocked((2, 8), 256), 1, "float64")
+    run(
+        summed_in_parts(blocked((16,), 128), 0, "float32", keep=True),
+        summed_in_parts(blocked((2, 8), 256), 0, "float32"),
+        summed_in_parts(blocked((2, 8), 256), 1, "float64"),
+    )
 
 
 SHAPES = st.sampled_from([(8, 32), (5, 12), (64, 4), (3, 4, 16), (48,), (2, 96)])
@@ -334,27 +368,29 @@ def layouts(draw: st.DrawFn) -> RegisterLayout:
     return draw(st.sampled_from(list(candidates(shape, threads, 4, dims))))
 
 
-@settings(max_examples=12, deadline=None)
-@given(layouts(), st.data())
-def test_any_layout_reduces(layout: RegisterLayout, data: st.DataObject) -> None:
+@st.composite
+def sums(draw: st.DrawFn) -> list[Case]:
+    """Sums of one layout, along one of its dimensions, at once and in parts."""
+    layout = draw(layouts())
+    dim, keep = draw(st.integers(0, len(layout.shape) - 1)), len(layout.shape) == 1
+    return [
+        reduced("sum", layout, dim, "int32", "int32", keep=keep),
+        summed_in_parts(layout, dim, "int32", keep=keep),
+    ]
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.lists(sums(), min_size=6, max_size=6))
+def test_any_layout_reduces(drawn: list[list[Case]]) -> None:
     """Sums along each dimension."""
-    dim = data.draw(st.integers(0, len(layout.shape) - 1))
-    reduced("sum", layout, dim, "int32", "int32", keep=len(layout.shape) == 1)
-
-
-@settings(max_examples=12, deadline=None)
-@given(layouts(), st.data())
-def test_any_layout_is_summed_in_parts(layout: RegisterLayout, data: st.DataObject) -> None:
-    """Along each dimension."""
-    dim = data.draw(st.integers(0, len(layout.shape) - 1))
-    summed_in_parts(layout, dim, "int32", keep=len(layout.shape) == 1)
+    run(*(case for cases in drawn for case in cases))
 
 
 # -- changes of layout
 
 
-def converted(before: RegisterLayout, after: RegisterLayout, dtype: str, seed: int = 0) -> str:
-    """Run one change of layout and compare; gives the text."""
+def converted(before: RegisterLayout, after: RegisterLayout, dtype: str) -> Case:
+    """One change of layout."""
     source, target = buffer(before.shape, dtype), buffer(before.shape, dtype)
     op = ir.ConvertLayout(source, target)
     machine = Machine(before.threads)
@@ -371,7 +407,7 @@ def converted(before: RegisterLayout, after: RegisterLayout, dtype: str, seed: i
     text = "\n".join(line.text for line in machine.ctx.writer.lines[start:])
     out = np.zeros((before.threads, after.registers_per_thread), tile.dtype)
     machine.registers("y", after, out, store=True)
-    machine.run(seed)
+    yield machine
     np.testing.assert_array_equal(gathered(out, after, before.shape), tile)
     return text
 
@@ -380,7 +416,7 @@ def test_registers_are_renamed() -> None:
     """Two layouts that differ in the order of registers: no memory."""
     before = parse_layout("regs (0,1) (8,0) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", (16, 8))
     after = parse_layout("regs (8,0) (0,1) | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", (16, 8))
-    text = converted(before, after, "float16")
+    (text,) = run(converted(before, after, "float16"))
     assert "tp_barrier" not in text
     assert "shuffle" not in text
 
@@ -396,14 +432,18 @@ EXCHANGES = {
 }
 
 
-@pytest.mark.drawn(5)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-@pytest.mark.parametrize("name", EXCHANGES)
-def test_lanes_exchange_by_shuffles(name: str, dtype: str) -> None:
+def test_lanes_exchange_by_shuffles() -> None:
     """Without memory where elements stay in their warps, either way."""
-    one, other = (parse_layout(t, (32, 32)) for t in (ACCUMULATOR, EXCHANGES[name]))
-    for before, after in ((one, other), (other, one)):
-        text = converted(before, after, dtype)
+    one = parse_layout(ACCUMULATOR, (32, 32))
+    ways = [
+        (name, dtype, before, after)
+        for name, text in EXCHANGES.items()
+        for other in (parse_layout(text, (32, 32)),)
+        for before, after in ((one, other), (other, one))
+        for dtype in ("float32", "bfloat16", "int8")
+    ]
+    texts = run(*(converted(before, after, dtype) for _, dtype, before, after in ways))
+    for (name, dtype, before, after), text in zip(ways, texts):
         plan = plan_shuffles(before, after, ir.dtype(dtype).bytes)
         assert (plan is not None) == ("tp_shuffle_index" in text) == ("tp_barrier" not in text)
         assert plan is not None or dtype == "int8"
@@ -433,7 +473,7 @@ def test_bytes_go_four_to_a_word() -> None:
     plan = plan_shuffles(held, moved, 1)
     assert plan is not None
     assert (plan.pack, plan.parts) == (4, (0, 4))
-    text = converted(held, moved, "int8")
+    (text,) = run(converted(held, moved, "int8"))
     assert "[4];" in text
     assert "tp_split_pair(" in text
 
@@ -449,13 +489,12 @@ def test_all_elements_of_a_thread_are_one_word_or_two() -> None:
             f"regs {registers} | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", shape
         )
         made = parse_layout(f"regs {moved} | lanes {lanes} | warps", shape)
-        text = converted(held, made, "int8")
+        (text,) = run(converted(held, made, "int8"))
         assert "tp_shuffle_index" in text
         assert " r < " not in text
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_digits_of_three_have_bits(dtype: str) -> None:
+def test_digits_of_three_have_bits() -> None:
     """Tiles of 96 columns: six registers are one bit, which takes part, and three."""
     shape, rest = (32, 96), "| lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0)"
     held = parse_layout(f"regs (0,1) (8,0) 12x(0,8) {rest}", shape)
@@ -463,36 +502,52 @@ def test_digits_of_three_have_bits(dtype: str) -> None:
         "regs (0,1) (0,2) (8,0) 6x(0,16) | lanes (0,4) (0,8) (1,0) (2,0) (4,0) | warps (16,0)",
         shape,
     )
-    assert "tp_shuffle_index" in converted(held, moved, dtype)
+    for text in run(*(converted(held, moved, dtype) for dtype in ("float32", "int8"))):
+        assert "tp_shuffle_index" in text
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.permutations(range(9)), st.sampled_from(["float32", "float16", "int8"]))
-def test_any_digits_change_places(order: list[int], dtype: str) -> None:
-    """Digits of registers and lanes in any order."""
+ELEMENTS = st.sampled_from(["float32", "float16", "int8"])
+
+
+@st.composite
+def moves(draw: st.DrawFn) -> Case:
+    """A change of a matrix product's layout to one with its digits of registers and lanes in any
+    order."""
     digits = parse_layout(ACCUMULATOR, (32, 32))
-    held = [*digits.registers, *digits.lanes]
-    moved = [held[at] for at in order]
-    after = RegisterLayout.make((32, 32), moved[:4], moved[4:], digits.warps)
-    converted(digits, after, dtype)
+    held = draw(st.permutations([*digits.registers, *digits.lanes]))
+    after = RegisterLayout.make((32, 32), held[:4], held[4:], digits.warps)
+    return converted(digits, after, draw(ELEMENTS))
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.lists(moves(), min_size=6, max_size=6))
+def test_any_digits_change_places(drawn: list[Case]) -> None:
+    """Digits of registers and lanes in any order."""
+    run(*drawn)
 
 
 def test_vectors_through_memory() -> None:
     """Both sides move 16 bytes at once where their layouts have them."""
     before, after = blocked((32, 64), 128, 8), distributed((32, 64), 128, 8, (1, 0), (1, 0), 4)
-    text = converted(before, after, "float16")
+    (text,) = run(converted(before, after, "float16"))
     assert "tp_store_vector<8>" in text
     assert "tp_load_vector<8>" in text
 
 
-@settings(max_examples=12, deadline=None)
-@given(layouts(), st.data())
-def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObject) -> None:
-    """Every element arrives, in each thread that holds it."""
-    dims = data.draw(st.permutations(range(len(before.shape))))
+@st.composite
+def changes(draw: st.DrawFn) -> Case:
+    """A change of any layout to any other."""
+    before = draw(layouts())
+    dims = draw(st.permutations(range(len(before.shape))))
     others = list(candidates(before.shape, before.threads, 4, dims))
-    converted(before, data.draw(st.sampled_from(others)), data.draw(
-        st.sampled_from(["float32", "float16", "int8"])))  # fmt: skip
+    return converted(before, draw(st.sampled_from(others)), draw(ELEMENTS))
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.lists(changes(), min_size=6, max_size=6))
+def test_any_layout_becomes_any_other(drawn: list[Case]) -> None:
+    """Every element arrives, in each thread that holds it."""
+    run(*drawn)
 
 
 # -- scans
@@ -500,22 +555,24 @@ def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObjec
 SCANS: dict[Any, Callable[..., Any]] = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
-@pytest.mark.drawn(5)
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "dim", "dtype", "layout"),
-    [
-        ((2, 100), 1, "float32", "rows"),
-        ((2, 64), 1, "bfloat16", "swizzle=128"),
-        ((64, 33), 1, "int32", "pad=1"),
-        ((40, 64), 0, "float32", "swizzle=64"),
-        ((100,), 0, "int32", "rows"),
-        ((3, 40, 2), 1, "int32", "rows"),
-        ((300, 5), 1, "float16", "rows"),
-    ],
+SCANNED = (
+    ((2, 100), 1, "float32", "rows"),
+    ((2, 64), 1, "bfloat16", "swizzle=128"),
+    ((64, 33), 1, "int32", "pad=1"),
+    ((40, 64), 0, "float32", "swizzle=64"),
+    ((100,), 0, "int32", "rows"),
+    ((3, 40, 2), 1, "int32", "rows"),
+    ((300, 5), 1, "float16", "rows"),
 )
-def test_scans(shape: tuple[int, ...], dim: int, dtype: str, layout: str, reverse: bool) -> None:
+
+
+def test_scans() -> None:
     """Sums and largest elements, in place and into another tile."""
+    run(*(scanned(*each, reverse) for each in SCANNED for reverse in (False, True)))
+
+
+def scanned(shape: tuple[int, ...], dim: int, dtype: str, layout: str, reverse: bool) -> Case:
+    """All scans of a tile in shared memory."""
     tile, machine = numbers(shape, dtype), Machine(64)
     source, target = buffer(shape, dtype, "shared"), buffer(shape, dtype, "shared")
     made = parse_shared(layout, shape, source.dtype)
@@ -531,26 +588,30 @@ def test_scans(shape: tuple[int, ...], dim: int, dtype: str, layout: str, revers
             results.append((kind, np.zeros_like(tile)))
             with machine.step():
                 _tile(machine, machine.ctx.shared(to), results[-1][1], store=True)
-    machine.run()
+    yield machine
     whole = np.flip(tile, dim) if reverse else tile
     exact = np.float64 if tile.dtype.kind not in "iu" else tile.dtype
     for kind, out in results:
         want = SCANS[kind](whole.astype(exact), axis=dim)
         want = np.flip(want, dim) if reverse else want
         np.testing.assert_array_equal(out.astype(np.float64), want.astype(np.float64))
+    return ""
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "dtype", "target"),
-    [((1024,), "float32", "float32"), ((3, 1000), "float16", "float16"),
-     ((2, 520), "int32", "int32"), ((5, 600), "float32", "float64")],
+LONG = (
+    ((1024,), "float32", "float32"), ((3, 1000), "float16", "float16"),
+    ((2, 520), "int32", "int32"), ((5, 600), "float32", "float64"),
 )  # fmt: skip
-def test_warps_share_long_lines(
-    shape: tuple[int, ...], dtype: str, target: str, reverse: bool
-) -> None:
+
+
+def test_warps_share_long_lines() -> None:
     """Parts that are whole, that end early and that are empty; parts of one line and of the next
     are kept apart."""
+    run(*(shared_lines(*each, reverse) for each in LONG for reverse in (False, True)))
+
+
+def shared_lines(shape: tuple[int, ...], dtype: str, target: str, reverse: bool) -> Case:
+    """All scans of lines that are longer than a warp takes."""
     threads, dim = 256, len(shape) - 1
     tile, machine = numbers(shape, dtype), Machine(threads)
     source, to = buffer(shape, dtype, "shared"), buffer(shape, target, "shared")
@@ -569,13 +630,14 @@ def test_warps_share_long_lines(
         with machine.step():
             _tile(machine, there, out, store=True)
     whole = (np.flip(tile, dim) if reverse else tile).astype("f8")
-    for seed in range(3):
-        machine.run(seed)
+    for _ in range(3):
+        yield machine
         for kind, out in results.items():
             want = SCANS[kind](whole, axis=dim)
             want = np.flip(want, dim) if reverse else want
             np.testing.assert_array_equal(out.astype(np.float64), want)
             out[:] = 0
+    return ""
 
 
 def test_lines_are_shared_where_warps_would_be_idle() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tileprof
-from tests.cuda.compiled_kernels import STUDIES, kernel, lowered
+from tests.cuda.compiled_kernels import kernel, lowered
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.target import TARGETS
@@ -110,10 +110,10 @@ def test_a_kernel_without_room_says_what_is_missing() -> None:
     assert program.source.text == lowered(large, "sm_90a").source.text
 
 
-# Attention without a mask is a loop of attention with one.
-@pytest.mark.parametrize("name", [name for name in STUDIES if name != "flash_attention"])
+@pytest.mark.parametrize("name", ["flash_attention causal", "matmul", "softmax"])
 def test_case_studies_have_room(name: str) -> None:
-    """All of them; nothing spills for it, and products stay asynchronous."""
+    """With loads by a producer, by all threads and to registers; nothing spills for it, and
+    products stay asynchronous."""
     program = lowered(kernel(name), "sm_90a", None, "sample")
     assert not [r for r in program.remarks if isinstance(r.decision, NotSampled)]
     before = lowered(kernel(name), "sm_90a").cubin

@@ -53,7 +53,7 @@ def _is_demoted(**static: Any) -> bool:
     return any(isinstance(r.decision, InSharedMemory) for r in remarks)
 
 
-@pytest.mark.parametrize("static", [{}, {"guarded": False}, {"parts": 4}])
+@pytest.mark.parametrize("static", [{}, {"guarded": False, "parts": 4}])
 def test_parts_of_a_product(static: dict[str, Any]) -> None:
     """With the condition of the author, and without one."""
     a, b = RNG.integers(-3, 4, (64, 32)).astype("f2"), RNG.integers(-3, 4, (32, 64)).astype("f2")

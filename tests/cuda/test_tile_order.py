@@ -6,7 +6,6 @@ done once, and what it takes in machine code."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from dataclasses import fields
@@ -18,7 +17,7 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.cuda.compiled_kernels import checked, function
+from tests.cuda.compiled_kernels import checked, compile_together, function, need_machine_code
 from tests.cuda.multicast_kernels import product
 from tests.cuda.test_marks import recorded, shown
 from tests.cuda.tile_order_kernels import tiles_of, triangle
@@ -169,15 +168,16 @@ def test_passes(golden: Callable[[str], None]) -> None:
 def test_machine_code() -> None:
     """One atomic for a tile, which wraps to 0 by itself, in the producer alone; consumers take the
     number as one that all lanes have in common."""
-    pytest.importorskip("cuda.bindings.nvrtc")
+    need_machine_code()
     program = checked(tiles_of("to its own"))
+    fixed = checked(tiles_of("to its own"), tile_order="static")
+    compile_together([program, fixed])
     text = program.source.text
     assert text.count("tp_next_tile(") == 1
     assert text.index("tp_next_tile(") < text.index("} else {")
     opcodes = [i.opcode for i in function(program).instructions]
     assert [o for o in opcodes if o.startswith(("ATOM", "RED"))] == ["ATOMG.E.INC.STRONG.GPU"]
-    static = function(checked(tiles_of("to its own"), tile_order="static"))
-    assert not [i for i in static.instructions if i.opcode.startswith(("ATOM", "RED"))]
+    assert not [i for i in function(fixed).instructions if i.opcode.startswith(("ATOM", "RED"))]
 
 
 # -- every tile once
@@ -211,8 +211,7 @@ def ran(
     return times, np.array_equal(found, want)
 
 
-@pytest.mark.drawn(4)
-@pytest.mark.parametrize("resident", [1, 2, 3, 8])
+@pytest.mark.parametrize("resident", [1, 3, 8])
 @pytest.mark.parametrize(("blocks", "columns"), SIZES)
 def test_every_tile_once(blocks: int, columns: int, resident: int) -> None:
     """With one block, several, and more than there are tiles; the counter is at 0 afterwards,
@@ -220,7 +219,7 @@ def test_every_tile_once(blocks: int, columns: int, resident: int) -> None:
     kernel = triangle(blocks, columns)
     program = checked(kernel, persistent=True)
     assert is_dynamic(program)
-    for seed in range(4):
+    for seed in range(2):
         times, right = ran(program.source, kernel, blocks, columns, seed=seed, resident=resident)
         assert (times == 1).all()
         assert right
@@ -322,23 +321,6 @@ def test_marks(mode: Mode) -> None:
         elif warp == 0:
             received += steps.count("wait for the next tile")
     assert sent == received == 15
-
-
-def test_causal_attention() -> None:
-    """Queries over several tiles, several heads; results and the sums of rows."""
-    made = importlib.import_module("case_studies.attention")
-    given = made.inputs(1, 300, 300, 2, 1, 64)
-    shape = {"batch": 1, "length": 300, "heads": 2, "dim": 64, "keys": 300, "groups": 1}
-    kernel = made.attention.compile(**shape, causal=True).program.kernel
-    program = checked(kernel, persistent=True)
-    assert is_dynamic(program)
-    expected = made.reference(*given, True)
-    for seed in range(3):
-        found = [np.zeros((1, 300, 2, 64), ml_dtypes.bfloat16), np.zeros((1, 2, 300), np.float32)]
-        emulate(program.source, program.kernel, [*given, *found], seed=seed, resident=2 + seed)
-        for each, wanted in zip(found, expected):
-            error = np.linalg.norm(each.astype(np.float64) - wanted) / np.linalg.norm(wanted)
-            assert error < 5e-3
 
 
 @pytest.mark.parametrize("grid", [(5, 2, 1), (3, 4, 2), (3, 8, 1), (2, 12, 2), (7, 6, 1)])

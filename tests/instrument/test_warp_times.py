@@ -138,7 +138,7 @@ def _sketches(times: SiteTimes) -> dict[int, Sketch]:
 
 
 @given(_launches(), st.sampled_from([0, 3, 16]), st.sampled_from([1, 7, 1 << 15]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_decoding_equals_reading_mark_by_mark(
     launches: tuple[list[ir.Site], list[Warp]], record_cycles: int, piece: int
 ) -> None:

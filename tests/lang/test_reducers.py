@@ -21,7 +21,7 @@ from tileprof.errors import DeviceAssertError, KernelError, ShapeError, Tileprof
 RNG = np.random.default_rng(0)
 
 
-def gemv(M: int = 70, N: int = 96) -> Any:
+def gemv(M: int = 40, N: int = 64) -> Any:
     """A matrix times a vector, by blocks of columns, and the largest product of each row."""
 
     @T.prim_func
@@ -112,9 +112,9 @@ def binned() -> Any:
 
 def gemv_arrays() -> tuple[list[Any], list[Any]]:
     """Arguments, and what the last two are afterwards."""
-    a, x = RNG.standard_normal((70, 96)).astype("f2"), RNG.standard_normal(96).astype("f2")
+    a, x = RNG.standard_normal((40, 64)).astype("f2"), RNG.standard_normal(64).astype("f2")
     products = a.astype("f4") * x.astype("f4")
-    return [a, x, np.zeros(70, "f4"), np.zeros(70, "f4")], [products.sum(1), products.max(1)]
+    return [a, x, np.zeros(40, "f4"), np.zeros(40, "f4")], [products.sum(1), products.max(1)]
 
 
 def chosen_arrays() -> tuple[list[Any], list[Any]]:
