@@ -4,11 +4,12 @@ the interpreter."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tests.cuda.emulated import Joined
 from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
@@ -36,20 +37,38 @@ def compare(
     rtol: float = 0,
 ) -> CudaSource:
     """Run on the emulator for some seeds and in the interpreter; the arrays must be the same."""
+    made = source(text)
+    _compare(emulate, made, text, arrays, symbols, seeds, rtol)
+    return made
+
+
+def compare_together(cases: Sequence[tuple[str, Sequence[Array], Sequence[int]]]) -> list[str]:
+    """Compare kernels on arrays and symbols for one seed, compiled as one text; return the CUDA
+    texts of each."""
+    sources = [source(text) for text, _, _ in cases]
+    joined = Joined(sources)
+    for made, (text, arrays, symbols) in zip(sources, cases):
+        _compare(joined.emulate, made, text, arrays, symbols, 1, 0)
+    return [made.text for made in sources]
+
+
+def _compare(
+    run: Callable[..., object], made: CudaSource, text: str, arrays: Sequence[Array],
+    symbols: Sequence[int], seeds: int, rtol: float,
+) -> None:  # fmt: skip
     kernel = parse(text)
     expected = [a.copy() for a in arrays]
     # The interpreter runs the points of a block as one: it has no use for barriers.
     plain = parse("\n".join(t for t in text.splitlines() if t.strip() != "barrier"))
     InterpreterExecutable(plain).run(expected, symbols)
-    made = emit(kernel, HOPPER, Controls())
     for seed in range(seeds):
         found = [a.copy() for a in arrays]
-        emulate(made, kernel, found, dict(zip(kernel.symbols, symbols)), seed=seed)
+        run(made, kernel, found, dict(zip(kernel.symbols, symbols)), seed=seed)
         for param, one, other in zip(kernel.params, found, expected):
             np.testing.assert_allclose(
-                one.astype(np.float64), other.astype(np.float64), rtol=rtol, err_msg=param.name
-            )
-    return made
+                one.astype(np.float64), other.astype(np.float64), rtol=rtol,
+                err_msg=f"{param.name} of\n{text}",
+            )  # fmt: skip
 
 
 def numbers(dtype: str, *shape: int, seed: int = 0) -> Array:

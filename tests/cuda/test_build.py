@@ -187,7 +187,7 @@ def test_processes_may_build_the_same_kernel_at_once(folder: Path, tmp_path: Pat
     path.write_bytes(b"")
     root, paths = Path(__file__).parents[2], os.environ.get("PYTHONPATH", "").split(os.pathsep)
     running = []
-    for n in range(3):
+    for n in range(2):
         (tmp_path / str(n)).mkdir()
         running.append(
             subprocess.Popen(
@@ -200,7 +200,7 @@ def test_processes_may_build_the_same_kernel_at_once(folder: Path, tmp_path: Pat
             )
         )
     outputs = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0] * 3, outputs
+    assert [process.returncode for process in running] == [0] * 2, outputs
     assert len({out for out, _ in outputs}) == 1
     assert sorted(p.name.split("-")[0] for p in folder.iterdir()) == ["k", "tiny"]
     assert path.read_bytes().startswith(b"\x7fELF")

@@ -225,8 +225,6 @@ def _scored(heads: int, columns: int, chunks: int | None, stages: int, table: bo
     [
         (16, 64, 5, True, 2, False, 1),
         (16, 64, 5, True, 3, True, 2),
-        (16, 64, 2, True, 2, False, 1),
-        (16, 64, 5, False, 2, False, 1),
         (16, 64, 1, False, 3, False, 2),
         (16, 64, 0, False, 2, False, 1),
         # Products of 1024 cycles hide a load: no thread waits before it asks for the next one.

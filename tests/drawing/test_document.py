@@ -34,7 +34,7 @@ ROWS = np.arange(128, dtype=np.float32).reshape(16, 8), np.array([12, 15, 15, 2]
 RUNS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "product": (product, ONES),
     "scattered": (scattered, ROWS),
-    "attention": (partial(study("attention").main, length=70, heads=2), ()),
+    "attention": (partial(study("attention").main, length=70, heads=1, groups=1), ()),
     "softmax": (partial(study("softmax").main, m=10, n=70, repeat=1), ()),
 }
 

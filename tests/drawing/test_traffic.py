@@ -58,6 +58,10 @@ from tileprof.drawing.watch import LaunchRun
 
 sparse: Any = importlib.import_module("case_studies.sparse_attention")
 BF16 = ml_dtypes.bfloat16
+SPARSE = sparse.inputs(1, 384, 4, 2, 64)
+LISTS = sparse.lists(SPARSE[3])
+Drawings = dict[str, tuple[LaunchRun, binary.Function]]
+"""Launches by name, and the machine code of their kernels."""
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
 
@@ -149,19 +153,16 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
     assert bool(ways["TMA"]) == (target == "sm_90a")
 
 
-def test_what_all_threads_see_is_changed_by_one() -> None:
+def test_what_all_threads_see_is_changed_by_one(drawings: Drawings) -> None:
     """Scalars in shared memory and in results: one thread stores each, and loads what one store
     alone needs; what two need, all warps load."""
-    drawing = show(kept, np.ones((8, 512), np.float32))
-    found = drawing.watch.launches[0].traffic
-    assert found is not None
+    launch, code = drawings["kept"]
+    found = requests_of(launch)
     held = named(found)
     assert held["write", "first", "threads"] == Moved(8, 8, 8, 8 * 4)
     assert held["write", "Z", "threads"] == Moved(8, 8, 8, 8 * 4)
     assert held["write", "Both", "threads"].requests == held["write", "Y", "threads"].requests // 4
     assert found.total("global", "read").requests == 8 * (1 + 4 + 1 + 4)
-    need_machine_code()
-    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
     loads = [each for each in code.instructions if each.name == "LDG"]
     # For `first` and for `square`; for the points of Y and for `twice`.
     assert Counter(bool(each.predicate) for each in loads) == {True: 2, False: 2}
@@ -229,6 +230,36 @@ def held() -> list[tuple[LaunchRun, binary.Function, int]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def drawings() -> Drawings:
+    """Launches of other kernels, and their machine code."""
+    need_machine_code()
+    tile = np.ones((128, 64), np.float16)
+    int4 = np.ones((128, 512), BF16), np.ones((192, 256), np.uint8), np.ones((192, 16), np.float32)
+    a, b = np.zeros((7, 64, 32), BF16), np.zeros((7 * 32, 128), BF16)
+    calls: dict[str, tuple[Any, ...]] = {
+        "kept": (kept, np.ones((8, 512), np.float32)),
+        "widened": (widened, np.ones((8, 512), BF16)),
+        "from registers": (from_registers, tile, tile[:64]),
+        "int4": (study("int4_matmul").int4_matmul, *int4),
+        "sparse": (sparse.sparse_attention, *SPARSE[:3], *LISTS),
+        "listed": (listed, a, b, np.array([0, 3, 3, 7], np.int32)),
+    }
+    made = {name: show(*call).watch for name, call in calls.items()}
+    programs = [compile_cuda(each.kernels[0], find_target("sm_90a")) for each in made.values()]
+    compile_together(programs)
+    return {
+        name: (each.launches[0], function(program))
+        for (name, each), program in zip(made.items(), programs)
+    }
+
+
+def requests_of(launch: LaunchRun) -> Traffic:
+    """The requests of a launch, which are known."""
+    assert launch.traffic is not None
+    return launch.traffic
+
+
 def test_loads_of_machine_code_are_those_of_the_page(
     held: list[tuple[LaunchRun, binary.Function, int]],
 ) -> None:
@@ -248,22 +279,15 @@ def test_loads_of_machine_code_are_those_of_the_page(
                 assert requests == runs * launch.blocks * 4, (code.name, space)
 
 
-def test_copies_of_fragments_are_those_of_machine_code() -> None:
+def test_copies_of_fragments_are_those_of_machine_code(drawings: Drawings) -> None:
     """Element by element where types differ, in vectors of the fragment's order; as matrices where
     a product reads the fragment, and where it gives it. No loop and no guard is around."""
-    need_machine_code()
-    rows, tile = np.ones((8, 512), BF16), np.ones((128, 64), np.float16)
-    for kernel, arguments, others in (
-        (widened, (rows,), set()), (from_registers, (tile, tile[:64]), {"matrix operands"}),
-    ):  # fmt: skip
-        drawing = show(kernel, *arguments)
-        (launch,) = drawing.watch.launches
-        assert launch.traffic is not None
-        assert {kind for _, _, kind in launch.traffic.uncounted} == others
-        code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    for name, others in (("widened", set()), ("from registers", {"matrix operands"})):
+        launch, code = drawings[name]
+        assert {kind for _, _, kind in requests_of(launch).uncounted} == others
         there = Counter(each.name for each in code.instructions)
-        places = launch.traffic.places.items()
-        for name, access, way in (
+        places = requests_of(launch).places.items()
+        for opcode, access, way in (
             ("LDS", "read", "threads"), ("STS", "write", "threads"),
             ("LDSM", "read", "ldmatrix"), ("STSM", "write", "stmatrix"),
         ):  # fmt: skip
@@ -271,20 +295,15 @@ def test_copies_of_fragments_are_those_of_machine_code() -> None:
                 moved.requests for place, moved in places
                 if (place.space, place.access, place.way) == ("shared", access, way)
             )  # fmt: skip
-            assert requests == there[name] * launch.blocks * 4, (kernel, name)
+            assert requests == there[opcode] * launch.blocks * 4, (name, opcode)
 
 
-def test_points_of_a_vector_load_a_byte_of_shared_memory_once() -> None:
+def test_points_of_a_vector_load_a_byte_of_shared_memory_once(drawings: Drawings) -> None:
     """Two weights a byte: 64 × 64 of them for 128 threads in each of 8 iterations."""
-    need_machine_code()
-    given = np.ones((128, 512), BF16), np.ones((192, 256), np.uint8), np.ones((192, 16), np.float32)
-    drawing = show(study("int4_matmul").int4_matmul, *given)
-    (launch,) = drawing.watch.launches
-    assert launch.traffic is not None
-    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    launch, code = drawings["int4"]
     loads = sum(each.name == "LDS" and code.depth(each.offset) == 1 for each in code.instructions)
     assert loads == 16
-    requests = launch.traffic.total("shared", "read", "threads").requests
+    requests = requests_of(launch).total("shared", "read", "threads").requests
     assert requests == loads * 8 * 4 * launch.blocks
 
 
@@ -310,8 +329,8 @@ def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
 
 
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
-    """Of 70 rows of Q, K and V of 2 heads, 64 wide, it fills in those outside: tiles have 128."""
-    made = show(partial(study("attention").main, length=70, heads=2))
+    """Of 70 rows of Q, K and V of a head, 64 wide, it fills in those outside: tiles have 128."""
+    made = show(partial(study("attention").main, length=70, heads=1, groups=1))
     for launch in made.watch.launches:
         assert launch.traffic is not None
         fetched = launch.traffic.total("global", "read", "TMA").bytes
@@ -403,32 +422,23 @@ def test_atomics_at_one_word_of_shared_memory_take_turns() -> None:
     assert transactions.lone_wavefronts(np.where(words < 0, -1, words * 4)).tolist() == [4, 1]
 
 
-def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:
+def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself(drawings: Drawings) -> None:
     """Of 12 blocks 8 warps and that thread read how many tiles there are; that thread alone reads
     which, for K and for V."""
-    q, k, v, mask = sparse.inputs(1, 384, 4, 2, 64)
-    counts, tiles = sparse.lists(mask)
-    drawing = show(sparse.sparse_attention, q, k, v, counts, tiles)
-    (launch,) = drawing.watch.launches
-    assert launch.traffic is not None
-    found = named(launch.traffic)
+    launch, code = drawings["sparse"]
+    found = named(requests_of(launch))
     assert found["read", "Counts", "threads"].requests == 12 * (8 + 1)
-    loads = 2 * int(counts.sum())
+    loads = 2 * int(LISTS[0].sum())
     assert found["read", "Tiles", "threads"] == Moved(loads, loads, loads, 4 * loads)
-    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
     # Counts by both; Tiles before, twice in and once behind the loop over K and V at once.
     assert sum(each.name == "LDG" for each in code.instructions) == 2 + 4
 
 
-def test_a_role_holds_the_scalars_that_it_loaded_before_a_loop() -> None:
+def test_a_role_holds_the_scalars_that_it_loaded_before_a_loop(drawings: Drawings) -> None:
     """Of 6 blocks 4 warps and the thread that loads ahead read the two ends of their part of the
     list, however many tiles it has; each of these loads stands once in the code of both."""
-    a, b = np.zeros((7, 64, 32), BF16), np.zeros((7 * 32, 128), BF16)
-    drawing = show(listed, a, b, np.array([0, 3, 3, 7], np.int32))
-    (launch,) = drawing.watch.launches
-    assert launch.traffic is not None
-    assert named(launch.traffic)["read", "First", "threads"].requests == 6 * (4 + 1) * 2
-    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    launch, code = drawings["listed"]
+    assert named(requests_of(launch))["read", "First", "threads"].requests == 6 * (4 + 1) * 2
     assert sum(each.name == "LDG" for each in code.instructions) == 2 * 2
 
 
