@@ -77,8 +77,9 @@ def decided(made: CudaProgram, kind: type) -> list[str]:
     return [each.name for each in made.remarks if isinstance(each.decision, kind)]
 
 
-@pytest.mark.parametrize("guarded", [False, True])
-@pytest.mark.parametrize(("stride", "dilation", "pad"), [(1, 1, 1), (2, 1, 0), (1, 2, 2)])
+@pytest.mark.parametrize(
+    ("stride", "dilation", "pad", "guarded"), [(1, 1, 1, False), (2, 1, 0, True), (1, 2, 2, True)]
+)
 def test_patches_run_ahead(stride: int, dilation: int, pad: int, guarded: bool) -> None:
     """Rows that lie outside of the image are filled with zeros, 16 bytes at a time; the filter
     under another shape runs ahead with them, and TMA stores the result."""

@@ -88,10 +88,9 @@ def test_another_process_gives_the_same() -> None:
     cubins do not hang on it."""
     made = [lowered(kernel(f"small {name}"), target) for name, target in PASSED]
     own = [line for p in made for line in (ir.print_kernel(p.kernel), p.source.text, *p.remarks)]
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", PRINTED.format(cases=PASSED)],
-            cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True,
-            check=True,
-        )  # fmt: skip
-        assert done.stdout == "".join(f"{line}\n" for line in own)
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTED.format(cases=PASSED)],
+        cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout == "".join(f"{line}\n" for line in own)
