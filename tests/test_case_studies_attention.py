@@ -216,11 +216,9 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "attention 128 in a window": lambda: study("attention").attention.compile(
         **LONG, dim=128, causal=True, window=1024
     ),
-    "attention 256 causal": lambda: study("attention").attention.compile(
-        **LONG, dim=256, block_N=64, causal=True
-    ),
-    "attention 128 by 160 causal": lambda: study("attention").attention.compile(
-        **LONG, dim=128, block_N=160, stages=2, causal=True
+    "attention 256": lambda: study("attention").attention.compile(**LONG, dim=256, block_N=64),
+    "attention 128 by 160": lambda: study("attention").attention.compile(
+        **LONG, dim=128, block_N=160, stages=2
     ),
     "attention_varlen causal": lambda: study("attention_varlen").attention_varlen.compile(
         heads=16, groups=16, dim=128, ends=9, longest=4096, block_N=128, stages=2, causal=True

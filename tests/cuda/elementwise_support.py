@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,33 +38,35 @@ def compare(
     rtol: float = 0,
 ) -> CudaSource:
     """Run on the emulator for some seeds and in the interpreter; the arrays must be the same."""
-    made = source(text)
-    _compare(emulate, made, text, arrays, symbols, seeds, rtol)
+    kernel = parse(text)
+    made = emit(kernel, HOPPER, Controls())
+    _compare(partial(emulate, made, kernel), kernel, text, arrays, symbols, seeds, rtol)
     return made
 
 
 def compare_together(cases: Sequence[tuple[str, Sequence[Array], Sequence[int]]]) -> list[str]:
     """Compare kernels on arrays and symbols for one seed, compiled as one text; return the CUDA
     texts of each."""
-    sources = [source(text) for text, _, _ in cases]
+    kernels = [parse(text) for text, _, _ in cases]
+    sources = [emit(kernel, HOPPER, Controls()) for kernel in kernels]
     joined = Joined(sources)
-    for made, (text, arrays, symbols) in zip(sources, cases):
-        _compare(joined.emulate, made, text, arrays, symbols, 1, 0)
+    for made, kernel, (text, arrays, symbols) in zip(sources, kernels, cases):
+        run = partial(joined.emulate, made, kernel)
+        _compare(run, kernel, text, arrays, symbols, 1, 0)
     return [made.text for made in sources]
 
 
 def _compare(
-    run: Callable[..., object], made: CudaSource, text: str, arrays: Sequence[Array],
+    run: Callable[..., object], kernel: ir.Kernel, text: str, arrays: Sequence[Array],
     symbols: Sequence[int], seeds: int, rtol: float,
 ) -> None:  # fmt: skip
-    kernel = parse(text)
     expected = [a.copy() for a in arrays]
     # The interpreter runs the points of a block as one: it has no use for barriers.
     plain = parse("\n".join(t for t in text.splitlines() if t.strip() != "barrier"))
     InterpreterExecutable(plain).run(expected, symbols)
     for seed in range(seeds):
         found = [a.copy() for a in arrays]
-        run(made, kernel, found, dict(zip(kernel.symbols, symbols)), seed=seed)
+        run(found, dict(zip(kernel.symbols, symbols)), seed=seed)
         for param, one, other in zip(kernel.params, found, expected):
             np.testing.assert_allclose(
                 one.astype(np.float64), other.astype(np.float64), rtol=rtol,

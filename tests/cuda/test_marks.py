@@ -261,7 +261,7 @@ def test_roles_ask_for_registers_that_are_there(
 @pytest.mark.parametrize(
     ("name", "mode"),
     # Ops have all marks that stages have, and more.
-    [("gemm", "ops"), ("flash_attention causal", "ops"), ("softmax bf16", "ops")],
+    [("gemm", "ops"), ("flash_attention", "ops"), ("softmax bf16", "ops")],
 )
 def test_measuring_costs_few_registers(name: str, mode: Mode) -> None:
     """It compiles; nothing spills, and the assembler has nothing more to say: a product that would

@@ -20,7 +20,7 @@ from tileprof.errors import KernelError
 from tileprof.remarks.launches import Clusters
 
 Array = np.ndarray[Any, Any]
-SHAPE = (512, 192, 192)
+SHAPE = (256, 128, 192)
 Make = Callable[[], ir.Kernel]
 """Traces a kernel: in the test, as every worker imports this file to collect its tests."""
 
@@ -70,16 +70,16 @@ def test_products(cluster: int, order: str, persistent: bool) -> None:
     ("make", "shape", "order", "persistent"),
     [
         (partial(product, (500, 200, 136)), (500, 200, 136), "NT", True),
-        (partial(product, (512, 256, 128), block=(64, 128, 64)), (512, 256, 128), "NT", False),
+        (partial(product, (256, 256, 128), block=(64, 128, 64)), (256, 256, 128), "NT", False),
         (
             partial(product, (256, 256, 128), "NN", block=(128, 128, 64), threads=256),
             (256, 256, 128),
             "NN",
             True,
         ),
-        (partial(product, (256, 512, 128), block=(128, 64, 64)), (256, 512, 128), "NT", True),
+        (partial(product, (256, 256, 128), block=(128, 64, 64)), (256, 256, 128), "NT", True),
         (partial(product, (256, 256, 128), axis="columns"), (256, 256, 128), "NT", False),
-        (partial(product, (256, 256, 256), stages=4), (256, 256, 256), "NT", True),
+        (partial(product, (128, 128, 384), stages=4), (128, 128, 384), "NT", True),
     ],
     ids=["edges", "wide tiles", "panels", "tall tiles", "other grid", "stages"],
 )

@@ -170,7 +170,7 @@ def gathered(held: Array, layout: RegisterLayout, shape: Sequence[int]) -> Array
 def numbers(shape: Sequence[int], dtype: str) -> Array:
     """Numbers whose sums are exact."""
     random = np.random.default_rng(int(np.prod(shape)))
-    return random.integers(-4, 5, tuple(shape)).astype(ir.dtype(dtype).to_numpy())
+    return random.integers(-6, 5, tuple(shape)).astype(ir.dtype(dtype).to_numpy())
 
 
 KINDS: dict[str, Callable[[Array, int], Array]] = {
