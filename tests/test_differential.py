@@ -114,7 +114,7 @@ VARIANTS = {"as drawn": set_aside, "after passes": _after_passes, "measured": _m
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
 @given(variant=st.sampled_from(list(VARIANTS)), case=cases())
-@settings(few, max_examples=15)
+@settings(few, max_examples=12)
 def test_cpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
     """Compiled code computes what the kernel means, and visits each site as often."""
     kernel = VARIANTS[variant](case.kernel)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 import tileprof
 import tileprof.lang as T
@@ -26,11 +25,10 @@ def every(X: T.Tensor((512, 128), T.uint16), Y: T.Tensor((512, 128), T.bfloat16)
         T.copy(y, Y[by * 64, 0])
 
 
-@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-def test_every_pattern_stays(target: str) -> None:
+def test_every_pattern_stays() -> None:
     """All 65,536 of them, signalling NaNs among them; nothing is rounded on the way."""
     kernel = prove_bounds(simplify(tileprof.compile(every).program.kernel))
-    program = compile_cuda(kernel, TARGETS[target])
+    program = compile_cuda(kernel, TARGETS["sm_90a"])
     bits = np.arange(1 << 16, dtype=np.uint16).reshape(512, 128)
     found = np.zeros((512, 128), ml_dtypes.bfloat16)
     emulate(program.source, program.kernel, [bits, found], {})

@@ -265,13 +265,13 @@ Case = tuple[Any, list[Any], dict[str, int], Any]
 """A kernel, what it is given, extents known at launch, and what comes out."""
 
 
-def forward(causal: bool, length: int, keys: int, dim: int) -> Case:
+def forward() -> Case:
     """Two heads of queries, one of keys."""
     made = study("attention")
-    given = list(made.inputs(1, length, keys, 2, 1, dim))
-    shape = {"batch": 1, "length": length, "heads": 2, "dim": dim, "keys": keys, "groups": 1}
-    kernel = made.attention.compile(**shape, causal=causal)
-    return kernel, given, {}, made.reference(*given, causal)[0]
+    given = list(made.inputs(1, 130, 300, 2, 1, 64))
+    shape = {"batch": 1, "length": 130, "heads": 2, "dim": 64, "keys": 300, "groups": 1}
+    kernel = made.attention.compile(**shape, causal=True)
+    return kernel, given, {}, made.reference(*given, True)[0]
 
 
 def several() -> Case:
@@ -281,14 +281,6 @@ def several() -> Case:
     shape = {"heads": 2, "dim": 64, "groups": 1, "ends": 5, "longest": 131}
     kernel = made.attention_varlen.compile(**shape, causal=True)
     return kernel, given, {"total_rows": 202, "total_keys": 274}, made.reference(*given, True)
-
-
-def latent() -> Case:
-    """Two warps share a row."""
-    made = study("mla_decode")
-    given = list(made.inputs(1, 64, 130))
-    shape = {"batch": 1, "heads": 64, "keys": 130, "rank": 512, "rope": 64}
-    return made.mla_decode.compile(**shape, splits=1), given, {}, made.reference(*given)
 
 
 def paged() -> Case:
@@ -309,10 +301,8 @@ def classic() -> Case:
 
 
 ATTENTION: dict[str, Callable[[], Case]] = {
-    "full": lambda: forward(False, 65, 129, 64),
-    "causal": lambda: forward(True, 130, 300, 64),
+    "causal": forward,
     "several": several,
-    "latent": latent,
     "paged": paged,
     "classic": classic,
 }

@@ -117,7 +117,7 @@ def _check_run(
     target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both(), seed=st.integers(0, 1 << 16),
     mode=st.sampled_from(["scopes", "stages", "ops"]),
 )  # fmt: skip
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_pipelines(target: str, drawn: Any, seed: int, mode: Mode) -> None:
     """Any of them, with any controls, with scopes in any place."""
     pipeline, controls = drawn

@@ -254,7 +254,7 @@ def check(found: Any, expected: Any) -> None:
     hand_over=st.sampled_from([None, "complete"]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=5)
+@settings(max_examples=4)
 def test_any_loop(
     words: set[str], groups: int, stages: int, tiles: int, blocks: int, cluster: int | None,
     limits: tuple[int, int], overlap: bool | None, hand_over: str | None, seed: int,
@@ -306,8 +306,7 @@ def test_a_slot_that_is_freed_in_a_turn_hangs(monkeypatch: pytest.MonkeyPatch) -
     ("causal", "length", "persistent", "overlap", "hand_over"),
     [
         (True, 130, True, False, "complete"),
-        (True, 270, True, None, "complete"),
-        (False, 400, False, None, None),
+        (False, 270, True, None, None),
     ],
 )
 def test_attention(

@@ -67,7 +67,7 @@ def points(seed: int, first: int):
     return out, more
 
 
-@pytest.mark.parametrize(("seed", "first"), [(42, 0), (2**40 + 7, 5), (3, 2**34 + 1)])
+@pytest.mark.parametrize(("seed", "first"), [(42, 0), (2**40 + 7, 2**34 + 1)])
 def test_points_take_numbers_in_their_order(seed, first):
     """All points draw once before any draws again."""
     out, more = np.empty((2, 4, 8, 3), np.uint32), np.empty((2, 5), np.uint32)

@@ -287,7 +287,7 @@ def test_roles_that_share_out_tiles(count: int, flags: bool) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(
-    slots=st.integers(1, 4), steps=st.integers(1, 9), count=st.integers(0, 5),
+    slots=st.integers(1, 4), steps=st.integers(1, 6), count=st.integers(0, 5),
     flags=st.booleans(),
 )  # fmt: skip
 def test_any_ring_of_any_length(slots: int, steps: int, count: int, flags: bool) -> None:
