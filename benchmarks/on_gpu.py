@@ -10,8 +10,8 @@ there are several GPUs, each takes the next step when it is free, with processor
 step gets the time that is left and no more than its own; one for which too little is left is not
 begun.
 
-`--packages` is a folder whose `site` has TileLang, which steps with peers import, and whose
-`checkout` has TileLang's sources.
+`--packages` is a folder whose `site` has TileLang, which steps with peers import, whose `checkout`
+has TileLang's sources, and whose `kernelbench` is a checkout of KernelBench.
 """
 
 from __future__ import annotations
@@ -73,6 +73,14 @@ def _programs(part: str) -> Step:
                       "-o", "{out}/programs-" + f"{part}of3.json"))  # fmt: skip
 
 
+def _problems(part: str) -> Step:
+    """Return the step that measures every second drawn model of KernelBench."""
+    return Step(900, ("-m", "benchmarks.programs.run", "--problems", "{packages}/kernelbench",
+                      "--part", f"{part}/2", "--budget", "{seconds}",
+                      "--keep", "{out}/problems-" + part,
+                      "-o", "{out}/problems-" + f"{part}of2.json"))  # fmt: skip
+
+
 def _tried(part: str) -> Step:
     """Return the step that tries the changes of every third program, from this number on."""
     return Step(900, ("-m", "benchmarks.programs_tried", "--part", f"{part}/3",
@@ -108,6 +116,8 @@ STEPS = {
     "programs-1": _programs("1"),
     "programs-2": _programs("2"),
     "programs-3": _programs("3"),
+    "problems-1": _problems("1"),
+    "problems-2": _problems("2"),
     "programs-tried-1": _tried("1"),
     "programs-tried-2": _tried("2"),
     "programs-tried-3": _tried("3"),
