@@ -4,10 +4,11 @@ numbers as one by one."""
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from tests.cuda.elementwise_support import compare, launch, numbers, source
+from tests.cuda.elementwise_support import compare, compare_together, launch, numbers, source
 from tests.verified import parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.unit import emit
@@ -44,28 +45,27 @@ def calls(text: str) -> dict[str, int]:
     return {name: found.count(name) for name in found}
 
 
-@pytest.mark.drawn(4)
-@pytest.mark.parametrize(
-    ("dtype", "layout", "shape", "width"),
-    [
-        ("float32", EIGHTS, (16, 64), 4),
-        ("float16", EIGHTS, (16, 64), 8),
-        ("bfloat16", EIGHTS, (16, 64), 8),
-        ("float32", PAIRS, (8, 64), 2),
-        ("bfloat16", PAIRS, (8, 64), 2),
-        ("float32", COPIES, (2, 32), 4),
-    ],
+FORMS = (
+    ("float32", EIGHTS, (16, 64), 4),
+    ("float16", EIGHTS, (16, 64), 8),
+    ("bfloat16", EIGHTS, (16, 64), 8),
+    ("float32", PAIRS, (8, 64), 2),
+    ("bfloat16", PAIRS, (8, 64), 2),
+    ("float32", COPIES, (2, 32), 4),
 )
-@pytest.mark.parametrize("missing", [0, 1], ids=["whole", "beyond the edge"])
-def test_together(
-    dtype: str, layout: str, shape: tuple[int, int], width: int, missing: int
-) -> None:
+"""Type, layout, rows and columns, and how many elements are added together."""
+
+
+def test_together() -> None:
     """As many as 16 bytes and the layout have; a vector lies inside or outside as a whole."""
-    rows, columns = shape
-    held = rows - missing, columns
-    text = added(dtype, layout, rows, columns)
-    made = compare(text, [numbers(dtype, *held), numbers(dtype, *held, seed=1)], [held[0]])
-    assert set(calls(made.text)) == {f"tp_atomic_add_vector<{width}>"}
+    cases: list[Any] = []
+    for dtype, layout, (rows, columns), _ in FORMS:
+        text = added(dtype, layout, rows, columns)
+        for held in (rows, rows - 1):
+            arrays = [numbers(dtype, held, columns, seed=seed) for seed in (0, 1)]
+            cases.append((text, arrays, (held,)))
+    for (*_, width), text in zip(FORMS, compare_together(cases)[::2]):
+        assert set(calls(text)) == {f"tp_atomic_add_vector<{width}>"}
 
 
 @pytest.mark.parametrize(
