@@ -568,7 +568,11 @@ SCANNED = (
 
 def test_scans() -> None:
     """Sums and largest elements, in place and into another tile."""
-    run(*(scanned(*each, reverse) for each in SCANNED for reverse in (False, True)))
+    run(*(
+        scanned(shape, dim, dtype, layout, reverse)
+        for shape, dim, dtype, layout in SCANNED
+        for reverse in (False, True)
+    ))  # fmt: skip
 
 
 def scanned(shape: tuple[int, ...], dim: int, dtype: str, layout: str, reverse: bool) -> Case:
@@ -607,7 +611,11 @@ LONG = (
 def test_warps_share_long_lines() -> None:
     """Parts that are whole, that end early and that are empty; parts of one line and of the next
     are kept apart."""
-    run(*(shared_lines(*each, reverse) for each in LONG for reverse in (False, True)))
+    run(*(
+        shared_lines(shape, dtype, target, reverse)
+        for shape, dtype, target in LONG
+        for reverse in (False, True)
+    ))  # fmt: skip
 
 
 def shared_lines(shape: tuple[int, ...], dtype: str, target: str, reverse: bool) -> Case:
