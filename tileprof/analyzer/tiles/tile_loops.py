@@ -106,7 +106,7 @@ def _outermost(
 def _alone(op: Op) -> bool:
     """Whether nothing is done there but loops and parallels."""
     return all(
-        (_is_loop(each) or each.name == "parallel") and _alone(each)
+        (_is_loop(each) or each.name in ("parallel", "if")) and _alone(each)
         if each.blocks
         else each.name not in _TOGETHER
         for each in _inside(op)

@@ -89,6 +89,12 @@ NEEDLESS_ADDS = 0.95
 NEEDLESS_ADDS_SURE = 0.4
 """The same at least."""
 
+# -- points
+
+POINTS_NOTABLE = 0.08
+"""Share of the samples in work that is the same for all points of an axis, from which on it is
+told: a thread computes it once for its points, and keeps it if that is cheap. By hand."""
+
 # -- redundant_work
 
 REDUNDANT_SURE = 0.5

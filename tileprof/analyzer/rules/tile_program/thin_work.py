@@ -50,7 +50,7 @@ def idle_threads(case: KernelCase) -> Iterator[Draft]:
         return
     worst = max(found, key=lambda each: code.n(case.at_lines(code, each.lines)) * each.idle)
     taken = code.taken(code.rows(case.at_lines(code, worst.lines)))
-    left, launch = reach.left(case), launch_of(case)
+    left, launch = reach.left(case, worst.idle * taken), launch_of(case)
     if left is None or code.share(taken) < THIN_WORK_NOTABLE:
         return
     text = f"a loop of {worst.elements} elements, for blocks of {worst.threads} threads"
