@@ -21,7 +21,7 @@ from tileprof.kernel_ir import Op, TileKernel
 
 @dataclass(frozen=True, eq=False)
 class Thin:
-    """A parallel loop."""
+    """A parallel loop, or a reduction over so few elements."""
 
     op: Op
     loop: Op | None
@@ -52,6 +52,11 @@ def thin_loops(kernel: TileKernel) -> tuple[Thin, ...]:
             elements = _elements(effects, op)
             if threads > 1 and elements and (each := _thin(effects, op, around, elements, threads)):
                 found.append(each)
+        elif op.name == "reduce":
+            threads = math.prod(each for launch in around for each in launch.numbers("threads"))
+            elements = math.prod(kernel.types[op.source].extents or (threads,))
+            if elements < threads:
+                found.append(Thin(op, None, elements, threads, 1))
     return tuple(found)
 
 
