@@ -70,7 +70,7 @@ def _of(effects: Effects, loop: Op) -> Iterator[PerPoint]:
     same: dict[tuple[int, bool, tuple[str, ...]], list[tuple[Op, float]]] = defaultdict(list)
     for op in inside:
         whole[op.line] += _FUNCTIONS.get(op.name, 1)
-        is_load = op.name == "load" and op.source in effects.constant
+        is_load = op.name == "load" and op.source in effects.constant and _is_float(effects, op)
         loads[op.line] += is_load
         name, work = (op.result, float(_FUNCTIONS.get(op.name, 0))) if op.results else ("", 0.0)
         if op.name == "div" and _is_float(effects, op):

@@ -5,8 +5,9 @@ Static: functions, divisors and loads that depend on no index of an axis (`tiles
 Dynamic: samples at the arithmetic of their lines, or at their loads.
 
 Of a line's samples the part goes that such work is of its instructions. Loads of the same elements
-come from L1, so where others of the line wait for memory, only turns to issue and places in the
-queue are theirs.
+come from L1, and wait no longer than others of the line, so issue slots and places in the queue are
+all that goes with them. Whole numbers are left out: elements that go by a number have to wait for
+it whoever loads it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.machine.arithmetic import FOR_RESULTS, NO_ARITHMETIC, WITHIN
 from tileprof.analyzer.machine.code import KernelCode
-from tileprof.analyzer.rules.tile_program.numbers import POINTS_NOTABLE, REDUNDANT_SURE
+from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.rules.tile_program.numbers import (
+    POINTS_LOADED,
+    POINTS_NOTABLE,
+    REDUNDANT_SURE,
+)
 from tileprof.analyzer.tiles.per_point import PerPoint, per_point
 
 _COMPUTE = (
@@ -43,7 +49,9 @@ def computed_per_point(case: KernelCase) -> Iterator[Draft]:
 
 def loaded_per_point(case: KernelCase) -> Iterator[Draft]:
     """Yield elements that a loop loads again for each point of an axis."""
-    yield from (d for e in per_point(case.tiles) if e.loads for d in _drafts(case, e))
+    for each in per_point(case.tiles):
+        if each.loads and each.times >= POINTS_LOADED:
+            yield from _drafts(case, each)
 
 
 def _drafts(case: KernelCase, each: PerPoint) -> Iterator[Draft]:
@@ -52,7 +60,7 @@ def _drafts(case: KernelCase, each: PerPoint) -> Iterator[Draft]:
     where = case.at_lines(code, {each.op.line}) if code else []
     if code is None or not where:
         return
-    taken = each.part * (_of_loads if each.loads else _of_arithmetic)(code, where, each)
+    taken = each.part * _taken(code, where, each)
     if code.share(taken) < POINTS_NOTABLE:
         return
     names = listed([f"`{name}`" for name in each.names])
@@ -65,16 +73,13 @@ def _drafts(case: KernelCase, each: PerPoint) -> Iterator[Draft]:
         (Evidence("static", text),), _LOAD if each.loads else _COMPUTE, _COMPILER,
     )  # fmt: skip
     saving = reach.as_told(case, eliminated(taken, code.whole, sure=REDUNDANT_SURE))
-    yield cause.costs(saving, sampled(code, taken, "are spent on it"))
+    if saving.mid >= COLD:
+        yield cause.costs(saving, sampled(code, taken, "are spent on it"))
 
 
-def _of_arithmetic(code: KernelCode, where: list[int], _: PerPoint) -> Weights:
+def _taken(code: KernelCode, where: list[int], each: PerPoint) -> Weights:
+    """Return the samples of a line's loads, or of its arithmetic with what waits for results."""
+    if each.loads:
+        return code.taken(code.rows([i for i in where if code.instructions[i].name in LOADS]))
     own = [i for i in where if not code.instructions[i].name.startswith(NO_ARITHMETIC)]
     return np.maximum(code.taken(code.rows(own, WITHIN)), code.waiting_for(own, FOR_RESULTS))
-
-
-def _of_loads(code: KernelCode, where: list[int], each: PerPoint) -> Weights:
-    own = [i for i in where if code.instructions[i].name in LOADS]
-    taken = code.taken(code.rows(own))
-    alone = each.part * each.times >= each.times - 1
-    return np.maximum(taken, code.waiting_for(own)) if alone else taken
