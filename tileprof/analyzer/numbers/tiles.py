@@ -41,3 +41,12 @@ RELAYS_LEAST_BITS = 32
 READ_AGAIN_MOST_BYTES = 1 << 16
 """Bytes of a tile that a block could keep from one statement to another: a quarter of the registers
 of a multiprocessor, or of its shared memory. A larger one may be read again on purpose."""
+
+# -- small_chunks
+
+SMALL_CHUNKS_EACH = 2
+"""Elements of a chunk that a thread has at most where a loop over chunks has too many iterations:
+with 8 of two bytes it loads 16 bytes at once. By hand."""
+
+SMALL_CHUNKS_TURNS = 8
+"""Iterations from which on fewer and larger ones are advised. By hand."""

@@ -105,6 +105,12 @@ REDUNDANT_SURE = 0.5
 """Of the samples of work that is done again, the least that goes: what comes from caches the second
 time, or beside other work, costs less. By hand."""
 
+# -- small_chunks
+
+SMALL_CHUNKS_LARGER = 4
+"""How many times as many elements a larger chunk has, as a thread that loads 16 bytes at once has
+four or eight. By hand."""
+
 # -- small_tiles
 
 SMALL_TILES_LARGE = (128, 256)
