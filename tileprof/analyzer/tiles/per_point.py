@@ -75,7 +75,7 @@ def _of(effects: Effects, loop: Op) -> Iterator[PerPoint]:
         name, work = (op.result, float(_FUNCTIONS.get(op.name, 0))) if op.results else ("", 0.0)
         if op.name == "div" and _is_float(effects, op):
             name, work = op.operands[1], work - 1  # the product with the reciprocal stays
-        if not op.line or not (is_load or (work and _is_float(effects, op))):
+        if not is_load and not (work and _is_float(effects, op)):
             continue
         used = effects.used(name)
         # What depends on no index at all, constants aside, is the same for the whole block.

@@ -57,7 +57,7 @@ def loaded_per_point(case: KernelCase) -> Iterator[Draft]:
 def _drafts(case: KernelCase, each: PerPoint) -> Iterator[Draft]:
     """Yield what such work costs, if that is much: a compiler merges what one thread does."""
     code = case.sampled
-    where = case.at_lines(code, {each.op.line}) if code else []
+    where = case.at_lines(code, {each.op.line} - {0}) if code else []
     if code is None or not where:
         return
     taken = each.part * _taken(code, where, each)
