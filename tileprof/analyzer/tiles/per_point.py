@@ -1,12 +1,14 @@
-"""What a parallel loop computes, or loads, again for points of an axis that it does not depend on.
+"""What a parallel loop computes again for points of an axis that it does not depend on.
 
 In: a kernel.  Out: `PerPoint` for each line of a parallel loop with such work: what it is, for how
 many points it is the same, and which part of the line's work it is.
 
-    parallel [64, 512] i, j: … exp(load G, [i]) …       512 times the same load, and exponential
+    parallel [64, 512] i, j: … exp(load G, [i]) …       512 times the same exponential
     parallel [64, 512] i, j: … x / load S, [i] …        512 divisions by one number: a reciprocal
 
 What a thread computes for several of its points a compiler merges, so a line may cost nothing.
+Loads of the same elements are left out: they come from L1, and two kernels on an H200 were no
+faster with these elements in shared memory.
 """
 
 from __future__ import annotations
@@ -36,60 +38,46 @@ _FLOATS = ("float", "bfloat")
 class PerPoint:
     """Work in a line of a parallel loop that is the same for several of its points."""
 
-    op: Op
-    """The first op of it."""
+    line: int
+    """Line in the kernel's source."""
     names: tuple[str, ...]
-    """Functions, or the tensors that are loaded from."""
+    """Functions."""
     axes: tuple[str, ...]
     """Indices that it does not depend on."""
     times: int
     """For how many points it is the same."""
     part: float
-    """Share of the line's instructions, or of its loads, 0 to 1."""
-
-    @property
-    def loads(self) -> bool:
-        """Whether it is about loads."""
-        return self.op.name == "load"
+    """Share of the line's instructions, 0 to 1."""
 
 
 @lru_cache(maxsize=2)
 def per_point(kernel: TileKernel) -> tuple[PerPoint, ...]:
-    """Return all such work of a kernel, one of each kind for each line."""
+    """Return all such work of a kernel, one for each line and set of axes."""
     effects = effects_of(kernel)
-    found = (
-        each for op, _ in kernel.nested if op.name == "parallel" for each in _of(effects, op)
-    )  # fmt: skip
-    return tuple(found)
+    return tuple(each for op in kernel.named("parallel") for each in _of(effects, op))
 
 
 def _of(effects: Effects, loop: Op) -> Iterator[PerPoint]:
     inside = [op for op in loop.walk() if op is not loop and op.name not in _FREE]
     changed = {effects.root(op.operands[1]) for op in inside if op.name == "store"}
-    whole, loads = defaultdict[int, float](float), defaultdict[int, int](int)
-    same: dict[tuple[int, bool, tuple[str, ...]], list[tuple[Op, float]]] = defaultdict(list)
+    whole = defaultdict[int, int](int)
+    same: dict[tuple[int, tuple[str, ...]], dict[str, int]] = defaultdict(dict)
     for op in inside:
-        whole[op.line] += _FUNCTIONS.get(op.name, 1)
-        is_load = op.name == "load" and op.source in effects.constant and _is_float(effects, op)
-        loads[op.line] += is_load
-        name, work = (op.result, float(_FUNCTIONS.get(op.name, 0))) if op.results else ("", 0.0)
-        if op.name == "div" and _is_float(effects, op):
-            name, work = op.operands[1], work - 1  # the product with the reciprocal stays
-        if not is_load and not (work and _is_float(effects, op)):
+        work = _FUNCTIONS.get(op.name, 0)
+        whole[op.line] += work or 1
+        if not work or not _is_float(effects, op):
             continue
-        used = effects.used(name)
-        # What depends on no index at all, constants aside, is the same for the whole block.
+        # A division by one number is a product with its reciprocal, which stays.
+        used = effects.used(op.operands[1] if op.name == "div" else op.result)
         axes = tuple(each for each in loop.arguments if each not in used)
         if axes and used and not used & changed:
-            same[op.line, is_load, axes].append((op, 1.0 if is_load else work))
-    for (line, is_load, axes), ops in same.items():
+            held = same[op.line, axes]
+            held[op.name] = held.get(op.name, 0) + work - (op.name == "div")
+    for (line, axes), names in same.items():
         times = math.prod(int(effects.values.turns.get(each, 1)) for each in axes)
         if times > 1:
-            names = dict.fromkeys(
-                effects.root(op.source)[1:] if is_load else op.name for op, _ in ops
-            )
-            part = sum(work for _, work in ops) / (loads[line] if is_load else whole[line])
-            yield PerPoint(ops[0][0], tuple(names), axes, times, part * (1 - 1 / times))
+            part = sum(names.values()) / whole[line] * (1 - 1 / times)
+            yield PerPoint(line, tuple(names), axes, times, part)
 
 
 def _is_float(effects: Effects, op: Op) -> bool:

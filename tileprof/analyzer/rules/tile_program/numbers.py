@@ -91,10 +91,6 @@ NEEDLESS_ADDS_SURE = 0.4
 
 # -- points
 
-POINTS_LOADED = 8
-"""Points of an axis from which on loads that are the same for all of them are told: fewer come from
-L1 at little cost. By hand."""
-
 POINTS_NOTABLE = 0.08
 """Share of the samples in work that is the same for all points of an axis, from which on it is
 told: a thread computes it once for its points, and keeps it if that is cheap. By hand."""

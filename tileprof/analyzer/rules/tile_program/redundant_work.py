@@ -28,7 +28,7 @@ from tileprof.analyzer.rules.machine_code.same_programs import same_programs
 from tileprof.analyzer.rules.tile_program.launch_pairs import split_launches
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
-from tileprof.analyzer.rules.tile_program.points import computed_per_point, loaded_per_point
+from tileprof.analyzer.rules.tile_program.points import computed_per_point
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.rules.triton.needless_orders import needless_order
@@ -79,7 +79,6 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
     for read in reversed(again.values()):
         if read.op.line not in twice:
             yield from _read_again(case, read)
-    yield from loaded_per_point(case)
     yield from needless_tensors(case)
     yield from split_launches(case)
     yield from small_tiles(case)
