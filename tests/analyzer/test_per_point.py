@@ -17,8 +17,7 @@ from tileprof.analyzer.machine.added_sums import added_sums
 from tileprof.analyzer.tiles.conditions import masked_tails
 from tileprof.analyzer.tiles.masked_loops import masked_loops
 from tileprof.analyzer.tiles.per_point import per_point
-from tileprof.analyzer.tiles.small_chunks import small_chunks
-from tileprof.analyzer.tiles.thin_loops import thin_loops
+from tileprof.analyzer.tiles.thin_loops import small_chunks, thin_loops
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target

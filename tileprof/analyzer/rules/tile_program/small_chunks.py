@@ -1,7 +1,7 @@
 """Loops over chunks of one or two elements a thread, which threads reduce in each iteration: a part
 of `early-reduction`.
 
-Static: the loop's reductions and iterations (`tiles/small_chunks`). Dynamic: samples in the loop.
+Static: the loop's reductions and iterations (`tiles/thin_loops`). Dynamic: samples in the loop.
 
 Chunks of so many elements that a thread loads 16 bytes take a part of the iterations, and each
 thread adds up its own elements before it meets others. Of the loop's samples that part goes likely
@@ -20,7 +20,7 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY
 from tileprof.analyzer.numbers.tiles import SMALL_CHUNKS_EACH
 from tileprof.analyzer.rules.tile_program.numbers import SMALL_CHUNKS_LARGER
-from tileprof.analyzer.tiles.small_chunks import SmallChunk, small_chunks
+from tileprof.analyzer.tiles.thin_loops import SmallChunk, small_chunks
 
 _AUTHOR = (
     "Let each iteration take a chunk of several times as many elements: each thread then loads 16"
