@@ -17,6 +17,7 @@ from tileprof.analyzer.machine.added_sums import added_sums
 from tileprof.analyzer.tiles.conditions import masked_tails
 from tileprof.analyzer.tiles.masked_loops import masked_loops
 from tileprof.analyzer.tiles.per_point import per_point
+from tileprof.analyzer.tiles.round_trips import carried
 from tileprof.analyzer.tiles.thin_loops import small_chunks, thin_loops
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -94,8 +95,21 @@ def largest(X: T.Tensor((64, 128), T.float32)):  # noqa: ANN201
     return Y
 
 
-WEIGHTED, TOPS, PREFIXES = (
-    print_kernel(each.compile().program.kernel) for each in (weighted, tops, prefixes)
+@tileprof.jit
+def states(X: T.Tensor((256, 512), T.float32)):  # noqa: ANN201
+    """Let each row be half of the one before, and what comes in."""
+    H = T.empty((256, 512), T.float32)
+    with T.Kernel(4, threads=128) as b:
+        for j in T.Parallel(128):
+            H[0, b * 128 + j] = X[0, b * 128 + j]
+        for t in T.serial(1, 256):
+            for j in T.Parallel(128):
+                H[t, b * 128 + j] = 0.5 * H[t - 1, b * 128 + j] + X[t, b * 128 + j]
+    return H
+
+
+WEIGHTED, TOPS, PREFIXES, STATES = (
+    print_kernel(each.compile().program.kernel) for each in (weighted, tops, prefixes, states)
 )
 
 
@@ -150,6 +164,15 @@ def test_few_elements_a_thread_in_each_iteration() -> None:
     assert (chunk.elements, chunk.threads, chunk.turns) == (256, 256, 16)
     assert not small_chunks(read(TOPS.replace("threads = [256]", "threads = [64]")))
     assert not small_chunks(read(TOPS.replace("[%row, %1]", "[%row, %c0]")))
+
+
+def test_state_that_goes_through_memory() -> None:
+    """A row of a tensor that does not change, or of other columns, is no state."""
+    (held,) = carried(read(STATES))
+    assert (held.tensor, held.turns) == ("%H", 255)
+    load = next(line for line in STATES.splitlines() if "load %H" in line)
+    for other in (load.replace("%H", "%X"), load.replace(", %", ", %t, %")):
+        assert not carried(read(STATES.replace(load, other)))
 
 
 def test_elements_that_the_index_of_a_loop_leaves_out() -> None:

@@ -25,6 +25,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.machine_code.same_programs import same_programs
+from tileprof.analyzer.rules.tile_program.carried import carried_through_memory
 from tileprof.analyzer.rules.tile_program.launch_pairs import split_launches
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
@@ -79,6 +80,7 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
     for read in reversed(again.values()):
         if read.op.line not in twice:
             yield from _read_again(case, read)
+    yield from carried_through_memory(case)
     yield from needless_tensors(case)
     yield from split_launches(case)
     yield from small_tiles(case)
