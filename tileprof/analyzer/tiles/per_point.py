@@ -19,17 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tileprof.analyzer.numbers.tiles import PER_POINT_FUNCTIONS
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import Op, TileKernel
 
 __all__ = ["PerPoint", "per_point"]
 
-_FUNCTIONS = {
-    "div": 8, "sqrt": 8, "rsqrt": 6, "exp": 6, "exp2": 4, "exp10": 6, "log": 8, "log2": 6,
-    "log10": 8, "log1p": 12, "sigmoid": 14, "tanh": 16, "erf": 20, "pow": 30, "sin": 20, "cos": 20,
-    "tan": 30, "atan2": 30, "asin": 20, "acos": 20, "atan": 20, "sinh": 20, "cosh": 20,
-}  # fmt: skip
-"""Functions worth computing once, and about how many instructions each is on an H200."""
 _FREE = ("constant", "view", "alloc", "yield", "parallel", "for", "if")
 _FLOATS = ("float", "bfloat")
 
@@ -63,7 +58,7 @@ def _of(effects: Effects, loop: Op) -> Iterator[PerPoint]:
     whole = defaultdict[int, int](int)
     same: dict[tuple[int, tuple[str, ...]], dict[str, int]] = defaultdict(dict)
     for op in inside:
-        work = _FUNCTIONS.get(op.name, 0)
+        work = PER_POINT_FUNCTIONS.get(op.name, 0)
         whole[op.line] += work or 1
         if not work or not _is_float(effects, op):
             continue
