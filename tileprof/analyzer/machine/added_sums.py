@@ -1,8 +1,9 @@
 """Loops whose matrix products begin at zero each time, and which add the sums up by themselves.
 
 In: a kernel's machine code.  Out: by loop, the places of the additions. A product of a warp group
-adds to its accumulator as it multiplies; one that begins at zero (`RZ, !UPT`) has to be waited for
-in its own iteration, so that floating-point additions can read it:
+adds to its accumulator as it multiplies; one that begins at zero (`RZ, !UPT`, or registers that get
+one value before it) has to be waited for in its own iteration, so that floating-point additions can
+read it:
 
     HGMMA.64x128x16.F32.BF16 R24, …, RZ, !UPT
     WARPGROUP.DEPBAR.LE gsb0, 0x0
@@ -29,7 +30,9 @@ from tileprof.binary.register_effects import effects
 __all__ = ["added_sums"]
 
 _PRODUCT = "HGMMA"
-_BEGINS = re.compile(r"HGMMA\.64x(\d+)x16\.F32\S* R(\d+), .*RZ, !UPT")
+_ACCUMULATES = re.compile(r"HGMMA\.64x(\d+)x16\.F32\S* R(\d+), .*")
+_BEGINS = "RZ, !UPT"
+_FILLS = re.compile(r"(MOV|IMAD\.MOV\.U32|CS2R) R(\d+), (?:RZ, RZ, )?S?(\w+)")
 _WAIT = "WARPGROUP.DEPBAR"
 
 
@@ -44,10 +47,24 @@ def _additions(code: KernelCode, loop: range) -> tuple[int, ...]:
     """Places of the additions of products that are only added up."""
     found = set[int]()
     for index in loop:
-        if begins := _BEGINS.search(code.instructions[index].text):
-            first, count = int(begins[2]), int(begins[1]) // 2  # 64 × N sums of 128 threads
-            found.update(_of_product(code, loop, index, {*range(first, first + count)}))
+        if product := _ACCUMULATES.search(code.instructions[index].text):
+            first, count = int(product[2]), int(product[1]) // 2  # 64 × N sums of 128 threads
+            sums = {*range(first, first + count)}
+            if _BEGINS in product[0] or _is_filled(code, range(loop.start, index), sums):
+                found.update(_of_product(code, loop, index, sums))
     return tuple(sorted(found))
+
+
+def _is_filled(code: KernelCode, before: range, sums: set[int]) -> bool:
+    """Whether all of these registers get one value in instructions before a product."""
+    filled, values = set[int](), set[str]()
+    for index in before:
+        if fill := _FILLS.match(code.instructions[index].text):
+            first = int(fill[2])
+            own = {first, first + (fill[1] == "CS2R")} & sums
+            filled |= own
+            values |= {fill[3]} if own else set()
+    return filled == sums and len(values - {f"R{each}" for each in sums}) == 1
 
 
 def _of_product(code: KernelCode, loop: range, product: int, sums: set[int]) -> list[int]:

@@ -30,6 +30,18 @@ _LINE = re.compile(r"#line (\d+)")
 _HIGH_HALF = re.compile(r"(?:@!?P\d )?IMAD\.HI(?:\.U32)? R\w+, R\w+(?:\.reuse)?, R\w+")
 _ROUNDED = ("I2F", "MUFU", "F2I")
 """What a division of whole numbers has: the reciprocal of a float that is rounded up."""
+WITHIN = (
+    ISSUED, "mio_throttle", "math_pipe_throttle", "dispatch_stall", "wait", "not_selected",
+    "branch_resolving", "no_instructions", "no_instruction",
+)  # fmt: skip
+"""Reasons at the arithmetic of a line that are its own, and not those of what it works on."""
+FOR_RESULTS = ("short_scoreboard", "wait")
+"""Reasons of what waits for the results of arithmetic."""
+NO_ARITHMETIC = (
+    "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "HGMMA", "QGMMA", "IGMMA", "HMMA", "WARPGROUP",
+    "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
+)  # fmt: skip
+"""Opcodes, by their beginning, that are no arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,3 +41,22 @@ RELAYS_LEAST_BITS = 32
 READ_AGAIN_MOST_BYTES = 1 << 16
 """Bytes of a tile that a block could keep from one statement to another: a quarter of the registers
 of a multiprocessor, or of its shared memory. A larger one may be read again on purpose."""
+
+# -- tiles/per_point
+
+PER_POINT_FUNCTIONS = {
+    "div": 8, "sqrt": 8, "rsqrt": 6, "exp": 6, "exp2": 4, "exp10": 6, "log": 8, "log2": 6,
+    "log10": 8, "log1p": 12, "sigmoid": 14, "tanh": 16, "erf": 20, "pow": 30, "sin": 20, "cos": 20,
+    "tan": 30, "atan2": 30, "asin": 20, "acos": 20, "atan": 20, "sinh": 20, "cosh": 20,
+}  # fmt: skip
+"""Functions worth computing once, and about how many instructions each is in machine code for
+an H200. By hand, as shares of a line."""
+
+# -- tiles/thin_loops
+
+SMALL_CHUNKS_EACH = 2
+"""Elements of a chunk that a thread has at most where a loop over chunks has too many iterations:
+with 8 of two bytes it loads 16 bytes at once. By hand."""
+
+SMALL_CHUNKS_TURNS = 8
+"""Iterations from which on fewer and larger ones are advised. By hand."""

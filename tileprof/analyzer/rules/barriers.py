@@ -104,7 +104,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Barriers that cost time, and those that order nothing."""
     code = case.code
     bars = code.named("BAR") if code else []
-    if code is None or not bars:
+    if code is None:
         return
     narrow = list(_narrow(case, code))
     yield from narrow

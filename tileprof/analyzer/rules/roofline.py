@@ -12,12 +12,12 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.rules.numbers.work import ROOFLINE_NEAR
-from tileprof.analyzer.tiles.conditions import masked_tails
+from tileprof.analyzer.tiles.conditions import masked_bytes
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """The roof that a kernel is at."""
-    if not case.roofs.floors or not case.time or masked_tails(case.tiles):
+    if not case.roofs.floors or not case.time or masked_bytes(case.tiles):
         return  # of what data decide, less may do
     roof, floor = max(case.roofs.floors.items(), key=lambda item: item[1])
     used = floor / case.time

@@ -38,7 +38,15 @@ from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share
-from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
+from tileprof.analyzer.machine.arithmetic import (
+    FOR_RESULTS,
+    FORMS,
+    NO_ARITHMETIC,
+    WITHIN,
+    Form,
+    lines_calling,
+    staying,
+)
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING, SPECIAL_CYCLES
 from tileprof.analyzer.rules.numbers.work import (
@@ -54,17 +62,7 @@ from tileprof.errors import Location
 
 _OWN = (ISSUED, "mio_throttle", "math_pipe_throttle", "dispatch_stall")
 """Reasons at an instruction that are its own, and not those of its operands."""
-_WITHIN = (
-    *_OWN, "wait", "not_selected", "branch_resolving", "no_instructions", "no_instruction",
-)  # fmt: skip
-"""The same, where all arithmetic of a line is looked at."""
-_FOR_RESULTS = ("short_scoreboard", "wait")
 _BARRIER = ("barrier",)
-_ELSE = (
-    "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "HGMMA", "QGMMA", "IGMMA", "HMMA", "WARPGROUP",
-    "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
-)  # fmt: skip
-"""Opcodes, by their beginning, that are no arithmetic."""
 _NO_FORM = "An approximate form, which an author could ask for, would take a few instructions."
 _COMPILER = "See which op of the program this comes from, and whether a cheaper form is allowed."
 
@@ -93,7 +91,7 @@ def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> 
         return []
     held = dict[Location | None, list[int]]()
     for each in code.instructions:
-        if each.index in signs or not each.name.startswith(_ELSE):
+        if each.index in signs or not each.name.startswith(NO_ARITHMETIC):
             held.setdefault(case.user_line(each.place), []).append(each.index)
     found = set(signs)
     for line, where in held.items():
@@ -146,8 +144,8 @@ def _saving(case: KernelCase, taken: Saving) -> Saving:
 
 def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
     """Samples of these, and of what waits for them; of a subroutine all, as all of it would go."""
-    every = None if form.whole else _WITHIN if form.spread else _OWN
-    found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, _FOR_RESULTS))
+    every = None if form.whole else WITHIN if form.spread else _OWN
+    found = np.maximum(code.taken(code.rows(where, every)), code.waiting_for(where, FOR_RESULTS))
     for kept, part in staying(code, where) if form.is_wide else ():
         found[code.rows(kept, (ISSUED,))] *= 1 - part
     return found
@@ -192,7 +190,7 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     if not where or not code.whole:
         return
     rows = code.taken(code.rows(where, _OWN))
-    taken = np.maximum(rows, code.waiting_for(where, _FOR_RESULTS))
+    taken = np.maximum(rows, code.waiting_for(where, FOR_RESULTS))
     share = float(taken.sum()) / code.whole
     if share < SLOW_MATH_BUSY or _beside(case, code, (), 0.0):
         return

@@ -8,7 +8,11 @@ elements count up to a length that a block loads.
       %n = load %Length, [%b]                      the same in all iterations
       %1 = if lt (%k * 64 + %j), %n …              false in all of those behind the length
 
-Behind it a value is replaced by a constant, or nothing is done.
+Behind it a value is replaced by a constant, or nothing is done. A loop may also go on when its
+condition can hold no more:
+
+    for serial %c0, %c64, %c1 body(%k) {
+      if %far then { … store %1, %x }                %far depends on %x, which changes here alone
 """
 
 from __future__ import annotations
@@ -39,11 +43,11 @@ def products_by_data(kernel: TileKernel) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class MaskedTail:
-    """A loop of which a condition masks all that is behind a length."""
+    """A loop of which a condition masks all that is behind a length, or once it is false."""
 
     loop: Op
     lengths: str
-    """The tensor that the length is loaded from."""
+    """The tensor that the length is loaded from; empty where a condition stays false."""
     read: tuple[str, ...]
     """Tensors of which each iteration reads another part."""
 
@@ -61,7 +65,9 @@ def masked_tails(kernel: TileKernel) -> tuple[MaskedTail, ...]:
         for loop in around if op.name in (*_BELOW, *_ABOVE) else ():
             if loop.name == "for" and id(loop) not in found:
                 found |= {id(loop): each for each in _tails(kernel, op, loop)}
-    return tuple(found.values())
+    effects = effects_of(kernel)
+    spent = (MaskedTail(loop, "", ()) for loop in kernel.named("for") if _is_spent(effects, loop))
+    return (*found.values(), *spent)
 
 
 def masked_bytes(kernel: TileKernel) -> float:
@@ -112,3 +118,21 @@ def _masks(effects: Effects, loop: Op, comparison: Op) -> bool:
         if made and all(op is not None and op.name == "constant" for op in made):
             return True
     return False
+
+
+def _is_spent(effects: Effects, loop: Op) -> bool:
+    """Whether a loop does nothing any more once the condition around all that it does is false,
+    because only what is under the condition changes what it depends on."""
+    does = [each for each in loop.blocks[0].ops if each.blocks or not each.results]
+    if [each.name for each in does] != ["if"] or any(e.ops for e in does[0].blocks[1:]):
+        return False
+    changed = {name for each in does[0].walk() for name in _stored(effects, each)}
+    used = effects.used(does[0].operands[0])
+    return bool(used & changed) and not used & set(loop.arguments)
+
+
+def _stored(effects: Effects, op: Op) -> tuple[str, ...]:
+    """Return the buffers of one thread that an op stores in."""
+    types = effects.kernel.types
+    is_own = op.name == "store" and types[op.operands[1]].space == "local"
+    return (effects.root(op.operands[1]),) if is_own else ()

@@ -1,7 +1,11 @@
 """Tiles of a kernel that are copied more often than they need to be.
 
 In: a kernel.  Out: `RoundTrip`s, fragments that go through shared memory and come back as they
-were; `Relay`s, tiles of tensors that go to shared memory by way of another buffer.
+were; `Relay`s, tiles of tensors that go to shared memory by way of another buffer; `Carried`
+values, which an iteration of a loop stores in a tensor for the next one to load.
+
+    for k: parallel i: … load O, [i] … store O, [i]            added up in memory
+    for t: parallel i: … load H, [t - 1, i] … store H, [t, i]  handed on
 """
 
 from __future__ import annotations
@@ -11,10 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tileprof.analyzer.numbers.tiles import RELAYS_LEAST_BITS
-from tileprof.analyzer.tiles.effects import effects_of
+from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-__all__ = ["Relay", "RoundTrip", "relays", "round_trips"]
+__all__ = ["Carried", "Relay", "RoundTrip", "carried", "relays", "round_trips"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,49 @@ class Relay:
     target: str
     there: Op
     on: Op
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A value that goes from one iteration of a loop to the next one through a tensor."""
+
+    tensor: str
+    load: Op
+    store: Op
+    turns: float
+    """Iterations of the loop."""
+
+
+@lru_cache(maxsize=2)
+def carried(kernel: TileKernel) -> tuple[Carried, ...]:
+    """Return such values of parallel loops inside of serial ones, by tensor and load."""
+    found = list[Carried]()
+    for parallel, around in kernel.nested:
+        loops = [each for each in around if each.name == "for"]
+        if parallel.name == "parallel" and loops:
+            found += _carried(effects_of(kernel), parallel, loops[-1])
+    return tuple(found)
+
+
+def _carried(effects: Effects, parallel: Op, loop: Op) -> Iterator[Carried]:
+    turns, index = effects.turns(loop), loop.arguments[0]
+    accesses = [each for each in parallel.walk() if each.name in ("load", "store")]
+    for store in accesses:
+        if store.name == "load" or turns <= 1:
+            continue
+        tensor = effects.root(store.operands[1])
+        held = effects.kernel.parameters.get(tensor)
+        if held is None or held.type.space != "global":
+            continue
+        moves = any(index in effects.used(name) for name in store.listed)
+        for load in accesses:
+            if load.name != "load" or load.source != store.operands[1]:
+                continue
+            pairs = list(zip(load.listed, store.listed))
+            apart = [p for p in pairs if effects.identity(p[0]) != effects.identity(p[1])]
+            handed_on = apart and all(index in effects.used(n) for pair in apart for n in pair)
+            if handed_on if moves else not apart:
+                yield Carried(tensor, load, store, turns)
 
 
 @lru_cache(maxsize=2)

@@ -51,8 +51,7 @@ def narrow_loops(kernel: TileKernel, code: str) -> Iterator[NarrowLoop]:
         threads = math.prod(launch.numbers("threads"))
         for loop, elements in _outermost(kernel, _inside(launch), threads, values):
             turns = _turns(loop, values)
-            lines = _lines(kernel, code, loop)
-            if lines and turns * elements >= threads:
+            if lines := _lines(kernel, code, loop):
                 yield NarrowLoop(frozenset(lines), threads, elements, turns)
 
 
@@ -93,7 +92,7 @@ def _outermost(
     """Yield loops with how many elements each of their turns works on."""
     for op in ops:
         elements = _elements(kernel, op, values) if _is_loop(op) else 0
-        if 0 < elements < threads and _alone(op):
+        if 0 < elements < threads <= elements * _turns(op, values) and _alone(op):
             yield op, elements
         elif op.name == "parallel":
             points = math.prod(values.number(name) or 0 for name in op.listed)
@@ -106,7 +105,7 @@ def _outermost(
 def _alone(op: Op) -> bool:
     """Whether nothing is done there but loops and parallels."""
     return all(
-        (_is_loop(each) or each.name == "parallel") and _alone(each)
+        (_is_loop(each) or each.name in ("parallel", "if")) and _alone(each)
         if each.blocks
         else each.name not in _TOGETHER
         for each in _inside(op)

@@ -37,6 +37,7 @@ from tileprof.analyzer.rules.program.numbers import (
     SMALL_BLOCK_FAR,
     SMALL_BLOCK_REACHED,
 )
+from tileprof.analyzer.rules.tile_program.thin_work import idle_threads
 
 _ADVICE = (
     "Let each block work on more elements: a larger block of a Triton kernel (BLOCK = 1024 or"
@@ -96,8 +97,11 @@ def _is_small(tree: Contexts, floors: Floors, case: KernelCase) -> bool:
 
 
 def _is_told(case: KernelCase) -> bool:
-    """Whether its narrow accesses are why it has so many threads: wider ones need fewer."""
+    """Whether its blocks have more threads than elements, or its narrow accesses are why it has so
+    many: wider ones need fewer."""
     code = case.sampled
+    if any(each.severity == "suggestion" for each in idle_threads(case)):
+        return True
     if code is None or short_lives(case, code, code.named(*ACCESSES)) is None:
         return False
     return any(each.severity == "suggestion" for each in narrow_access.find(case))

@@ -40,7 +40,7 @@ def left_out(case: KernelCase) -> Iterator[Draft]:
 
 
 def _draft(case: KernelCase, loop: Masked) -> Draft:
-    whole, inside = (" × ".join(map(str, each)) for each in (loop.extents, loop.inside))
+    whole, inside = (" × ".join(f"{n:g}" for n in each) for each in (loop.extents, loop.inside))
     static = Evidence("static", f"a loop over {whole} elements works on {inside} of them")
     title = f"a condition leaves out {percent(loop.part, 0)} of the elements of a parallel loop"
     cause = Cause(title, case.place(case.line(loop.op.line)), (static,), _AUTHOR)

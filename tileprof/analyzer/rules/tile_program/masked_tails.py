@@ -4,7 +4,8 @@ Static: a loop to a fixed end, in which a comparison with a length that each blo
 that is behind it (`tiles/conditions`). Dynamic: samples at the loop's lines.
 
 What is read and computed behind the length comes to nothing, so iterations from there on can go.
-How long the lengths are is in no recording, so the gain is a guess with a wide interval.
+Nor does a loop do anything once a condition around all of it is false for good. How long the
+lengths are is in no recording, so the gain is a guess with a wide interval.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _AUTHOR = (
     "Let the loop end where the length of `{lengths}` does, rounded up to a tile: iterations behind"
     " it load {read} and mask all of it. Keep the mask for the last tile."
 )
+_STOP = "Leave the loop there: a `break`, or a `while` with that condition."
 
 
 def masked_iterations(case: KernelCase) -> Iterator[Draft]:
@@ -33,12 +35,16 @@ def masked_iterations(case: KernelCase) -> Iterator[Draft]:
 
 def _draft(case: KernelCase, tail: MaskedTail) -> Draft:
     lengths, read = tail.lengths[1:], " and ".join(f"`{each[1:]}`" for each in tail.read)
-    text = f"all blocks have as many iterations; elements behind a length of `{lengths}` are masked"
-    cause = Cause(
-        f"a loop goes on behind the length in `{lengths}` that masks its elements",
-        case.place(case.line(tail.loop.line)), (Evidence("static", text),),
-        _AUTHOR.format(lengths=lengths, read=read),
-    )  # fmt: skip
+    title, author = "a loop goes on after the condition of all that it does is false", _STOP
+    text = "nothing else changes what its condition depends on, so it stays false"
+    if lengths:
+        title = f"a loop goes on behind the length in `{lengths}` that masks its elements"
+        text = (
+            f"all blocks have as many iterations; those behind a length of `{lengths}` are masked"
+        )
+        author = _AUTHOR.format(lengths=lengths, read=read)
+    place = case.place(case.line(tail.loop.line))
+    cause = Cause(title, place, (Evidence("static", text),), author)
     code = case.sampled
     where = case.at_lines(code, tail.lines) if code else []
     if code is None or not where:

@@ -89,11 +89,23 @@ NEEDLESS_ADDS = 0.95
 NEEDLESS_ADDS_SURE = 0.4
 """The same at least."""
 
+# -- points
+
+POINTS_NOTABLE = 0.08
+"""Share of the samples in work that is the same for all points of an axis, from which on it is
+told: a thread computes it once for its points, and keeps it if that is cheap. By hand."""
+
 # -- redundant_work
 
 REDUNDANT_SURE = 0.5
 """Of the samples of work that is done again, the least that goes: what comes from caches the second
 time, or beside other work, costs less. By hand."""
+
+# -- small_chunks
+
+SMALL_CHUNKS_LARGER = 4
+"""How many times as many elements a larger chunk has, as a thread that loads 16 bytes at once has
+four or eight. By hand."""
 
 # -- small_tiles
 

@@ -25,9 +25,11 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.machine_code.same_programs import same_programs
+from tileprof.analyzer.rules.tile_program.carried import carried_through_memory
 from tileprof.analyzer.rules.tile_program.launch_pairs import split_launches
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
+from tileprof.analyzer.rules.tile_program.points import computed_per_point
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.rules.triton.needless_orders import needless_order
@@ -61,6 +63,7 @@ _LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)
 def find(case: KernelCase) -> Iterator[Draft]:
     """Work that a kernel's program, or the text of its module, says is done again."""
     yield from (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
+    yield from computed_per_point(case)
     yield from there_and_back(case)
     yield from same_programs(case)
     yield from needless_order(case)
@@ -77,6 +80,7 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
     for read in reversed(again.values()):
         if read.op.line not in twice:
             yield from _read_again(case, read)
+    yield from carried_through_memory(case)
     yield from needless_tensors(case)
     yield from split_launches(case)
     yield from small_tiles(case)

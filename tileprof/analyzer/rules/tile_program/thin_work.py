@@ -43,14 +43,15 @@ _FEWER = "Launch blocks of fewer threads, or give each a larger tile, so that ea
 
 
 def idle_threads(case: KernelCase) -> Iterator[Draft]:
-    """Of the loops of fewer elements than threads, the one that samples see most."""
+    """All loops of fewer elements than threads together, as the one that samples see most."""
     code = case.sampled
     found = [each for each in thin_loops(case.tiles) if each.idle >= THIN_WORK_IDLE]
     if code is None or not found or code.named(*MATRIX):
         return
     worst = max(found, key=lambda each: code.n(case.at_lines(code, each.lines)) * each.idle)
-    taken = code.taken(code.rows(case.at_lines(code, worst.lines)))
-    left, launch = reach.left(case), launch_of(case)
+    lines = frozenset[int]().union(*(each.lines for each in found if each.idle >= worst.idle))
+    taken = code.taken(code.rows(case.at_lines(code, lines)))
+    left, launch = reach.left(case, worst.idle * taken), launch_of(case)
     if left is None or code.share(taken) < THIN_WORK_NOTABLE:
         return
     text = f"a loop of {worst.elements} elements, for blocks of {worst.threads} threads"
