@@ -101,16 +101,16 @@ def saved(
     """
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
     gone = {i: max(0.0, passes[i] - NARROW_WIDE_PASSES * parts[i]) for i in passes}
-    taken = np.maximum(behind(code, gone, passes), late)
+    taken = behind(code, gone, passes)
     for index in passes:
         at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
         taken = np.maximum(taken, at)
-    own = max(float(each.sum()) for each in (checked, made)) > float(taken.sum())
-    taken = np.maximum(taken, np.maximum(checked, made))
+    own = max(float(each.sum()) for each in (checked, made, late)) > float(taken.sum())
+    taken = np.maximum(taken, np.maximum(np.maximum(checked, made), late))
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
     saving, room = eliminated(taken, code.whole, sure=NARROW_SURE), use.room
-    if own:  # nobody stands behind what a warp does itself
+    if own:  # nobody stands behind what a warp does itself, or waits for alone
         left = reach.left(case, taken) or saving
         mid = min(saving.mid, left.mid)
         high = max(mid, min(left.high, NARROW_MOST * mid))
