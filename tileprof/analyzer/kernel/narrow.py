@@ -96,17 +96,18 @@ def saved(
         passes: by access.
         checked: what `checks` found of them.
         use: of memory; None where it is not known.
-        made: samples of what makes their addresses, as far as it goes.
-        late: samples that wait for latency, as far as they go.
+        made: samples of what makes their addresses, and waits of warps that have too few bytes
+            under way, as far as they go.
+        late: samples that wait for one access after the other, as far as they go.
     """
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
     gone = {i: max(0.0, passes[i] - NARROW_WIDE_PASSES * parts[i]) for i in passes}
-    taken = behind(code, gone, passes)
+    taken = np.maximum(behind(code, gone, passes), late)
     for index in passes:
         at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
         taken = np.maximum(taken, at)
-    own = max(float(each.sum()) for each in (checked, made, late)) > float(taken.sum())
-    taken = np.maximum(taken, np.maximum(np.maximum(checked, made), late))
+    own = max(float(each.sum()) for each in (checked, made)) > float(taken.sum())
+    taken = np.maximum(taken, np.maximum(checked, made))
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
     saving, room = eliminated(taken, code.whole, sure=NARROW_SURE), use.room

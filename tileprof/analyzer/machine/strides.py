@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
+from tileprof.analyzer.machine.by_number import factor_of
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import address_of, parsed
+from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.binary.register_effects import effects
 
-__all__ = ["goes_by_pitch"]
+__all__ = ["goes_by_elements", "goes_by_pitch"]
 
 _SUMS = ("IADD3", "VIADD", "IMAD", "UIADD3", "UIMAD", "LEA", "ULEA")
 
@@ -32,6 +35,31 @@ def goes_by_pitch(
     inside = [index for index in where if index in loop]
     makers = _makers(code, loop)
     return bool(inside) and all(_by_pitch(code, makers, index, across) for index in inside)
+
+
+def goes_by_elements(code: KernelCode, access: int) -> bool:
+    """Return whether an access goes on by a constant number of bytes, in each iteration of the loop
+    around it, that is no multiple of the widest access: then most iterations could not use one."""
+    loop = loop_around(code, access)
+    if loop is None:
+        return False
+    lines, makers = parsed(code), _makers(code, loop)
+    sought = {(name, access, 1.0) for name in address_of(lines[access])}
+    seen = set[tuple[str, int, float]]()
+    while sought:
+        name, reader, scale = each = sought.pop()
+        at = makers[reader].get(name)
+        if at is None or each in seen:
+            continue
+        seen.add(each)
+        if lines[at].name in _SUMS and makers[at].get(name) == at:
+            steps = [scale * int(one, 16) for one in lines[at].operands if one.startswith("0x")]
+            if len(steps) == 1 and steps[0] % WIDEST:
+                return True
+            continue
+        reads = (one for one in effects(lines[at]).reads if one.lstrip("U").startswith("R"))
+        sought |= {(one, at, scale * factor_of(lines[at], one)) for one in reads}
+    return False
 
 
 def _makers(code: KernelCode, loop: range) -> dict[int, dict[str, int]]:
