@@ -17,10 +17,13 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import address_of, parsed
 from tileprof.analyzer.numbers.shared import WIDEST
+from tileprof.binary.instructions import Instruction
 from tileprof.binary.register_effects import effects
 
 __all__ = ["goes_by_elements", "goes_by_pitch"]
 
+_ADDS = ("IADD3", "VIADD", "UIADD3")
+"""Opcodes all of whose numbers are terms."""
 _SUMS = ("IADD3", "VIADD", "IMAD", "UIADD3", "UIMAD", "LEA", "ULEA")
 
 
@@ -52,9 +55,9 @@ def goes_by_elements(code: KernelCode, access: int) -> bool:
         if at is None or each in seen:
             continue
         seen.add(each)
-        if lines[at].name in _SUMS and makers[at].get(name) == at:
-            steps = [scale * int(one, 16) for one in lines[at].operands if one.startswith("0x")]
-            if len(steps) == 1 and steps[0] % WIDEST:
+        if makers[at].get(name) == at:
+            steps = _terms(lines[at])
+            if len(steps) == 1 and scale * steps[0] % WIDEST:
                 return True
             continue
         reads = (one for one in effects(lines[at]).reads if one.lstrip("U").startswith("R"))
@@ -80,13 +83,18 @@ def _by_pitch(
     begins = {makers[access][name] for name in address_of(lines[access]) if name in makers[access]}
     carried = [at for at in _behind(makers, begins) if at in _behind(makers, makers[at].values())]
     sums = [at for at in carried if lines[at].name in _SUMS]
-    steps = [operand for at in sums for operand in lines[at].operands]
-    if any(each.startswith("0x") and int(each, 16) > across for each in steps):
+    if any(step > across for at in sums for step in _terms(lines[at])):
         return True
     return any(
         name.lstrip("U").startswith("R") and name not in makers[at]
         for at in sums for name in effects(lines[at]).reads
-    ) or any("c[" in each for each in steps)  # fmt: skip
+    ) or any("c[" in operand for at in sums for operand in lines[at].operands)  # fmt: skip
+
+
+def _terms(each: Instruction) -> list[int]:
+    """Return the numbers that an instruction adds."""
+    added = each.operands if each.name in _ADDS else ()
+    return [int(operand, 16) for operand in added if operand.startswith("0x")]
 
 
 def _behind(makers: Mapping[int, Mapping[str, int]], begins: Collection[int]) -> set[int]:
