@@ -219,7 +219,7 @@ def test_a_division_while_loads_are_under_way(waits: int, busy: int, said: bool)
     long as schedulers have issue slots left."""
     code: _Code = [
         ("LDG.E R0, desc[UR4][R8.64]", {"selected": 100}, 0, 5),
-        *((text, held | {"mio_throttle_not_issued": n}, 0, 6)
+        *((text, {**held, "mio_throttle_not_issued": n}, 0, 6)
           for text, held, _, _ in DIVISION[:3] for n in held.values()),
         ("FADD R7, R0, R0", {"long_scoreboard": waits, "long_scoreboard_not_issued": waits}, 0, 7),
         ("EXIT", {"selected": busy}, 0, 9),
