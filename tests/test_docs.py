@@ -104,7 +104,7 @@ def perform(command: str, page: Path, folder: Path) -> None:
         needs = NEEDED.get(page.stem, [])
         run = tileprof_of_torch if "torch" in needs else small_tileprof
         ended = run(folder, words[1:])
-        code, printed = ended.code, ended.output + ended.errors
+        code, printed = ended.returncode, ended.stdout + ended.stderr
     elif words[1] in APART:
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True

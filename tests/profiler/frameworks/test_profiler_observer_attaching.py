@@ -118,7 +118,7 @@ def test_a_compiler_that_refuses_is_named(tmp_path: Path) -> None:
         print(observer.why_not())
     """
     done = python(tmp_path, code, CXX=str(script), TILEPROF_CACHE=str(tmp_path))
-    assert done.output == f"{script} failed: it gave no reason\n", done.errors
+    assert done.stdout == f"{script} failed: it gave no reason\n", done.stderr
 
 
 def test_the_user_is_told_what_takes_long() -> None:
@@ -231,4 +231,4 @@ def test_a_forked_child_records_its_operations(tmp_path: Path) -> None:
             print(*names, flush=True)
     """
     done = python(tmp_path, code)
-    assert (done.output, done.errors) == ("aten::neg_\n", "")
+    assert (done.stdout, done.stderr) == ("aten::neg_\n", "")
