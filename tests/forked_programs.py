@@ -61,7 +61,7 @@ class Forked(_POPEN):  # type: ignore[misc]
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any,
                        pass_fds: Any, cwd: Any, env: Any, *rest: Any) -> None:  # fmt: skip
         words = [os.fsdecode(each) for each in args] if isinstance(args, (list, tuple)) else []
-        usual = words[:1] == [sys.executable] and not (executable or preexec_fn or pass_fds)
+        usual = words[:1] == [sys.executable] and not (executable or preexec_fn)
         known = len(words) > 1 and (words[1] in ("-c", "-m") or not words[1].startswith("-"))
         if not (usual and known) or sys.platform != "linux":
             super()._execute_child(
@@ -73,9 +73,12 @@ class Forked(_POPEN):  # type: ignore[misc]
         environment = os.environ if env is None else env
         order = {
             "words": words, "folder": os.fsdecode(cwd or os.getcwd()), "session": rest[14],
+            "numbers": [0, 1, 2, *pass_fds],
             "environment": {os.fsdecode(k): os.fsdecode(v) for k, v in environment.items()},
         }  # fmt: skip
-        self.pid = _forked(_server(*self.imported), json.dumps(order).encode(), streams)
+        self.pid = _forked(
+            _server(*self.imported), json.dumps(order).encode(), [*streams, *pass_fds]
+        )
         self._child_created = True
         self._close_pipe_fds(*ends)
 

@@ -1,11 +1,12 @@
 """What a process does that forks for programs, and what such a program begins with.
 
-In: over a socket, words of a command line, a folder, the environment and three streams.  Out: the
+In: over a socket, words of a command line, a folder, the environment and streams.  Out: the
 number of a process, whose parent is the one that asks.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib
 import json
@@ -33,7 +34,7 @@ def serve(words: Sequence[str]) -> tuple[dict[str, Any], list[int]]:
     gc.freeze()
     channel = socket.socket(fileno=int(words[0]))
     while True:
-        begun, streams, *_ = socket.recv_fds(channel, 1, 3)
+        begun, streams, *_ = socket.recv_fds(channel, 1, 8)
         if not begun:
             os._exit(0)
         (size,) = struct.unpack("!I", channel.recv(4, socket.MSG_WAITALL))
@@ -59,7 +60,11 @@ def serve(words: Sequence[str]) -> tuple[dict[str, Any], list[int]]:
 
 def run(order: dict[str, Any], streams: Sequence[int]) -> None:
     """Run a program as `python` does, and end as it does."""
-    for number, stream in enumerate(streams):
+    # Out of the way of the numbers that they get.
+    apart = [fcntl.fcntl(stream, fcntl.F_DUPFD, 200) for stream in streams]
+    for stream in streams:
+        os.close(stream)
+    for number, stream in zip(order["numbers"], apart):
         os.dup2(stream, number)
         os.close(stream)
     if order["session"]:
