@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ _SERVE = "import sys, tests.forking as forking; forking.run(*forking.serve(sys.a
 _PACKAGES = ("tileprof.cli", "tileprof.lang.public", "tileprof.profiler.public",
              "tileprof.profiler.session.recording")  # fmt: skip
 _POPEN: Any = subprocess.Popen
+_ONE_BY_ONE = threading.Lock()
 _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of `prctl`."""
 
@@ -86,14 +88,15 @@ class Forked(_POPEN):  # type: ignore[misc]
 def _forked(server: socket.socket, order: bytes, streams: Sequence[int]) -> int:
     """Return the number of a new child of this process, which the server forks."""
     prctl = ctypes.CDLL(None).prctl
-    # The child comes to this process when the one that forks it ends.
-    prctl(_SUBREAPER, 1, 0, 0, 0)
-    try:
-        socket.send_fds(server, [b"!"], streams)
-        server.sendall(struct.pack("!I", len(order)) + order)
-        pid: int = struct.unpack("!I", server.recv(4, socket.MSG_WAITALL))[0]
-    finally:
-        prctl(_SUBREAPER, 0, 0, 0, 0)
+    with _ONE_BY_ONE:
+        # The child comes to this process when the one that forks it ends.
+        prctl(_SUBREAPER, 1, 0, 0, 0)
+        try:
+            socket.send_fds(server, [b"!"], streams)
+            server.sendall(struct.pack("!I", len(order)) + order)
+            pid: int = struct.unpack("!I", server.recv(4, socket.MSG_WAITALL))[0]
+        finally:
+            prctl(_SUBREAPER, 0, 0, 0, 0)
     # Nobody could learn how another process's child ends.
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     return pid

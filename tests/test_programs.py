@@ -229,6 +229,7 @@ def test_summary_counts_silence_as_a_gain_of_one() -> None:
 # -- the harness
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_a_small_program_is_measured_recorded_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 from tileprof.bisecting.commits import Walk
 
-pytestmark = pytest.mark.usefixtures("forked")
-
 
 @given(
     st.sets(st.integers(1, 199), max_size=4),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import traceback
 from pathlib import Path
@@ -80,17 +77,6 @@ def test_facts_name_the_version_and_the_way() -> None:
     assert observer.facts() == {"torch": torch.__version__, "torch operations": "observed"}
 
 
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with an environment."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
 def test_without_a_compiler_there_is_a_reason(tmp_path: Path) -> None:
     """And the program runs as it did."""
     code = """if True:
@@ -101,7 +87,7 @@ def test_without_a_compiler_there_is_a_reason(tmp_path: Path) -> None:
         print(observer.why_not(), observer.facts()["torch operations"], sep="; ")
         observer.detach()
     """
-    done = in_a_process(code, CXX="no-such-compiler", TILEPROF_CACHE=str(tmp_path))
+    done = python(tmp_path, code, CXX="no-such-compiler", TILEPROF_CACHE=str(tmp_path))
     reason = "there is no C++ compiler"
     how = "not recorded" if torch.version.cuda is None else "as NVTX ranges of one thread"
     assert (done.stdout, done.stderr) == (f"{reason}; {how} ({reason})\n", "")
