@@ -71,7 +71,7 @@ def fences(page: Path) -> list[Fence]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: None) -> Path:
     """A place like the top of the project, in which a page may write; kernels run on the processor,
     compiled where there is a compiler, which is faster."""
     (tmp_path / "case_studies").symlink_to(ROOT / "case_studies")
