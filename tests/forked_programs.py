@@ -105,7 +105,8 @@ def _forked(server: socket.socket, order: bytes, streams: Sequence[int]) -> int:
 class ForkedOfTorch(Forked):
     """The same for programs of PyTorch."""
 
-    imported = ("torch", "torch.utils.checkpoint", "torch.utils.data")
+    # An optimizer imports the compiler at its first step.
+    imported = ("torch", "torch._dynamo", "torch.utils.checkpoint", "torch.utils.data")
 
 
 def run(command: Sequence[str], kind: type[Forked] = Forked, **options: Any) -> Ended:
@@ -114,7 +115,7 @@ def run(command: Sequence[str], kind: type[Forked] = Forked, **options: Any) -> 
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
     ) as process:
         try:
-            output, errors = process.communicate(timeout=120)
+            output, errors = process.communicate(timeout=600)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
