@@ -298,6 +298,7 @@ def get_init_inputs():
 '''
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_modules_of_others_become_programs(tmp_path: Path) -> None:
     """Their scripts run as they are, with the switches that they list; the draw is of all files."""
     pytest.importorskip("torch")
