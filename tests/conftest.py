@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.forked_programs import Forked, ForkedOfTorch
 from tileprof.native.building import EXTRA_FLAGS
 from tileprof.runtime import hooks
 
@@ -385,6 +386,18 @@ def calls() -> Callable[[Callable[[], object]], int]:
 def torch() -> Any:
     """PyTorch, where it is installed."""
     return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs in Python that a test starts have their imports made already."""
+    monkeypatch.setattr("subprocess.Popen", Forked)
+
+
+@pytest.fixture
+def forked_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for programs of PyTorch."""
+    monkeypatch.setattr("subprocess.Popen", ForkedOfTorch)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from tileprof.compiler.build import find_compiler
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_short_soak_on_cpu_loses_no_launch(tmp_path: Path) -> None:
     """Three threads of operations and kernels: the profile counts what they launched."""
     out = tmp_path / "out.json"
@@ -37,6 +38,7 @@ def test_short_soak_on_cpu_loses_no_launch(tmp_path: Path) -> None:
     assert result["runs"] == sum(row["counted"] for row in result["rows"]) > 0
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_short_soak_of_a_played_gpu_loses_no_record(tmp_path: Path) -> None:
     """Kernels, graphs, two streams, copies and records of the inside of kernels of three threads,
     each in its scope; before, the same without a recording."""

@@ -39,7 +39,12 @@ APART = {"doctor"}
 """Commands that get a process of their own, since they look at it; so does `run`, which changes its
 process."""
 
-PRODUCT = Path("case_studies/matmul.py")
+SMALLER = {
+    "case_studies/matmul.py": (r": int = 1000\b", ": int = 250", 3),
+    "case_studies/softmax.py": (r": int = 2048\b", ": int = 512", 2),
+}
+"""Programs that pages run, with extents that take a sixteenth of the time or less: what is replaced
+by what, and how often."""
 
 FENCE = re.compile(r"^```(python|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -71,7 +76,7 @@ def fences(page: Path) -> list[Fence]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: None) -> Path:
     """A place like the top of the project, in which a page may write; kernels run on the processor,
     compiled where there is a compiler, which is faster."""
     (tmp_path / "case_studies").symlink_to(ROOT / "case_studies")
@@ -100,11 +105,11 @@ def perform(command: str, page: Path, folder: Path) -> None:
             shutil.copy(folder / made, folder / name)
     words = shlex.split(command, comments=True)
     if words[1] == "run":
-        words = [smaller(folder) if word == str(PRODUCT) else word for word in words]
+        words = [smaller(word, folder) if word in SMALLER else word for word in words]
         needs = NEEDED.get(page.stem, [])
         run = tileprof_of_torch if "torch" in needs else small_tileprof
         ended = run(folder, words[1:])
-        code, printed = ended.code, ended.output + ended.errors
+        code, printed = ended.returncode, ended.stdout + ended.stderr
     elif words[1] in APART:
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True
@@ -118,12 +123,13 @@ def perform(command: str, page: Path, folder: Path) -> None:
     assert code == 0, f"{page.name}: {command}\n{printed}"
 
 
-def smaller(folder: Path) -> str:
-    """The path of the product of matrices with a sixty-fourth of its work, at the same lines: what
-    is recorded of it is recorded as often.  `.ci/run` runs it as it stands."""
-    text, extents = re.subn(r": int = 1000\b", ": int = 250", (ROOT / PRODUCT).read_text())
-    assert extents == 3
-    path = folder / "smaller" / PRODUCT.name
+def smaller(program: str, folder: Path) -> str:
+    """The path of a program with less work, at the same lines: what is recorded of it is recorded
+    as often.  `.ci/run` runs the product of matrices as it stands."""
+    old, new, times = SMALLER[program]
+    text, extents = re.subn(old, new, (ROOT / program).read_text())
+    assert extents == times
+    path = folder / "smaller" / Path(program).name
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     return str(path.relative_to(folder))

@@ -231,6 +231,7 @@ def test_summary_counts_silence_as_a_gain_of_one() -> None:
 # -- the harness
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_a_small_program_is_measured_recorded_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,6 +298,7 @@ def get_init_inputs():
 '''
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_modules_of_others_become_programs(tmp_path: Path) -> None:
     """Their scripts run as they are, with the switches that they list; the draw is of all files."""
     pytest.importorskip("torch")

@@ -208,13 +208,15 @@ class Build:
 
     def programs(self) -> Path:
         """Return the folder of the programs and the played CUPTI, which are built once."""
-        from tests.native.sanitized_programs import build_races
+        from tests.native.sanitized_programs import build_played, build_races
 
         with self.building:
             if self.built is None:
                 folder = self.folder / "races"
                 folder.mkdir(exist_ok=True)
-                build_races(folder, "-O0", "-g1", f"-fsanitize={SANITIZERS[self.name]}")
+                flags = ("-O0", "-g1", f"-fsanitize={SANITIZERS[self.name]}")
+                build_races(folder, *flags)
+                build_played(folder, *flags)
                 self.built = folder
         return self.built
 

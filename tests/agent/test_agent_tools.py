@@ -23,13 +23,24 @@ from tileprof.profile import load, save
 GEMM, STALLS = "h200-gemm.tprof", "h200-stalls.tprof"
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> Tools:
+def made_in(folder: Path) -> Tools:
     """Tools in a folder with two stored profiles of an H200, and one with places in a source."""
     for name in (GEMM, STALLS):
-        shutil.copy(DATA / name, tmp_path)
-    save(matmul(), tmp_path / "matmul.tprof")
-    return Tools(tmp_path)
+        shutil.copy(DATA / name, folder)
+    save(matmul(), folder / "matmul.tprof")
+    return Tools(folder)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    """Tools that have analysed their profiles once, for tests that write nothing."""
+    return made_in(tmp_path_factory.mktemp("profiles"))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Tools:
+    """Tools in a folder of the test's own."""
+    return made_in(tmp_path)
 
 
 def pages(call: Callable[[int], str]) -> list[str]:
@@ -179,29 +190,29 @@ def test_errors_have_a_way_out(tools: Tools, call: Callable[[Tools], str], messa
     assert message in str(raised.value)
 
 
-def test_link_out_of_the_root_is_refused(tools: Tools, tmp_path_factory: Any) -> None:
+def test_link_out_of_the_root_is_refused(own: Tools, tmp_path_factory: Any) -> None:
     """A symbolic link is as far outside as what it names."""
     outside = tmp_path_factory.mktemp("outside") / "x.tprof"
     shutil.copy(DATA / GEMM, outside)
-    (tools.root / "link.tprof").symlink_to(outside)
+    (own.root / "link.tprof").symlink_to(outside)
     with pytest.raises(UsageError, match=r"link\.tprof is outside of"):
-        tools.view("link.tprof")
+        own.view("link.tprof")
 
 
-def test_profile_that_changes_is_read_again(tools: Tools) -> None:
+def test_profile_that_changes_is_read_again(own: Tools) -> None:
     """A file of another time or size is another profile."""
-    before = tools.view("matmul.tprof")
-    assert tools.view("matmul.tprof") == before
-    shutil.copy(DATA / GEMM, tools.root / "matmul.tprof")
-    assert tools.view("matmul.tprof") == tools.view(GEMM) != before
+    before = own.view("matmul.tprof")
+    assert own.view("matmul.tprof") == before
+    shutil.copy(DATA / GEMM, own.root / "matmul.tprof")
+    assert own.view("matmul.tprof") == own.view(GEMM) != before
 
 
 @pytest.fixture
-def runnable(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
+def runnable(own: Tools, monkeypatch: pytest.MonkeyPatch, forked: None) -> Tools:
     """Tools whose programs find this tileprof."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.delenv("TILEPROF_DEVICE", raising=False)
-    return tools
+    return own
 
 
 def test_script_is_recorded_then_explained(runnable: Tools) -> None:
@@ -261,7 +272,7 @@ def test_what_cannot_be_tuned_is_told(runnable: Tools, kernel: str, said: str) -
 
 TRIED = """
 import os
-print(sum(range(20_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
+print(sum(range(5_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
 """
 
 

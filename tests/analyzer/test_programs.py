@@ -70,7 +70,7 @@ def test_work_grows_no_faster_than_the_tree(
     def ask(profile: Profile) -> None:
         assert [draft for rule in PROGRAM_RULES for draft in rule.find(Program(profile))]
 
-    small, large = big(2_000), big(10_000)
+    small, large = big(500), big(2_500)
     growth = len(large) / len(small)
     assert calls(lambda: ask(large)) < 1.3 * growth * calls(lambda: ask(small))
 

@@ -31,7 +31,7 @@ for step in range(STEPS):
 """
 
 
-@pytest.mark.parametrize(("steps_run", "warm_up"), [(12, 0), (200, 2)])
+@pytest.mark.parametrize(("steps_run", "warm_up"), [(12, 0), (40, 2)])
 def test_loop_around_the_optimizer_is_found_with_its_visits_and_parts(
     tmp_path: Path, steps_run: int, warm_up: int
 ) -> None:

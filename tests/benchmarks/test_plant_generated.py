@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,30 +47,16 @@ COMPILED = sorted(QUICK | DEVELOPMENT)
 
 
 @cache
-def made_of(name: str) -> tuple[Any, ...]:
-    """The mutants of a family, made once: draws of many splits choose from the same ones."""
-    return tuple(mutants.mutants_of(families.FAMILIES[name]))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _made_once() -> Iterator[None]:
-    """Let draws take mutants that are made already."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "mutants_of", lambda family: made_of(family.name))
-        yield
-
-
-@cache
 def every(language: str | None = None) -> list[Any]:
     """All mutants of new families, made once."""
     held = [each for each in NEW if language in (None, each.language)]
-    return [mutant for family in held for mutant in made_of(family.name)]
+    return [mutant for family in held for mutant in drawing.all_of(family.name)]
 
 
 @cache
 def named(name: str) -> Any:
     """The mutant of a name."""
-    (found,) = (each for each in made_of(name.split("/")[0]) if each.name == name)
+    (found,) = (each for each in drawing.all_of(name.split("/")[0]) if each.name == name)
     return found
 
 
@@ -97,7 +82,7 @@ def test_there_are_enough_operators_and_families() -> None:
 def test_mutants_change_the_intended_place_only(family: Any) -> None:
     """Parsed, a mutant's functions are the old ones but for nodes that lie in an edit."""
     before = [ast.dump(each) for each in family.program.tree.body]
-    for mutant in made_of(family.name):
+    for mutant in drawing.all_of(family.name):
         changed = changed_functions(before, ast.parse(mutant.text))
         assert changed, mutant.name
         assert changed <= {family.kernel, family.entry}, mutant.name

@@ -40,16 +40,10 @@ NEWEST = {each.name for each in fifth.FIFTH if each.kind == "defect"}
 
 
 @cache
-def mutants_of(family: str) -> list[Any]:
-    """All mutants of a family, made once."""
-    return list(mutants.mutants_of(families.FAMILIES[family]))
-
-
-@cache
 def example_of(operator: str) -> Any:
     """The smallest mutant of an operator: that of the family with the shortest source."""
     for family in sorted(TILE, key=lambda each: len(each.text)):
-        for mutant in mutants_of(family.name):
+        for mutant in drawing.all_of(family.name):
             if mutant.operator.name == operator:
                 return mutant
     raise AssertionError(f"no family has a site of {operator}")
@@ -120,7 +114,7 @@ def test_later_families_have_problems_and_formulas() -> None:
 def test_rewrites_change_the_kernel_alone(operator: str) -> None:
     """Their sources parse, other functions stay, guilty lines are there, causes are words."""
     for family in TILE:
-        first = next((e for e in mutants_of(family.name) if e.operator.name == operator), None)
+        first = next((e for e in drawing.all_of(family.name) if e.operator.name == operator), None)
         if first is None:
             continue
         old, new = family.program.tree, ast.parse(first.text)
@@ -151,7 +145,7 @@ def test_a_region_has_elements(text: str, expected: str | None) -> None:
 
 def test_loops_that_read_what_they_write_through_a_name_are_not_repeated() -> None:
     """`made = held[i, j]…` and then `held[i, j] = made`: four times over is another result."""
-    repeated = [e for e in mutants_of("tile-instance_norm") if e.operator.name == "repeat-loop"]
+    repeated = [e for e in drawing.all_of("tile-instance_norm") if e.operator.name == "repeat-loop"]
     assert not any("made" in line for e in repeated for line in guilty_lines(e))
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
@@ -75,10 +76,17 @@ def test_a_page_of_several_launches_has_their_sums() -> None:
     assert held["bytes asked for by reads"] == 4 * (96 * 100 + 96 * 100 + 2 * 100 * 24)
 
 
+def _zeros(a: Any, b: Any) -> Any:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return np.zeros((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+
+
 @pytest.mark.drawn(20)
 @pytest.mark.parametrize("name", RECORDED["counters"])
-def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
+def test_pages_agree_with_the_counters_of_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %."""
+    # No address depends on what a product is, which takes a third of the time.
+    monkeypatch.setattr(np, "matmul", _zeros)
     page = pages.shown(EVERY[name])
     chosen = {
         each.name: tuple(tuple(f"{n}.sum" for n in names) for names in each.metrics)

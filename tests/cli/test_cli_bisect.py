@@ -13,6 +13,8 @@ import pytest
 from tests.repeated import in_one_of_five_runs
 from tileprof.native.building import find_compiler
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 KERNEL = """
     import tileprof
     import tileprof.lang as T

@@ -20,7 +20,10 @@ from tileprof.profiler.control import addresses
 from tileprof.profiler.control.client import ask, programs
 from tileprof.profiler.control.messages import Request
 
-pytestmark = pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
+pytestmark = [
+    pytest.mark.usefixtures("forked"),
+    pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users"),
+]
 
 SERVES = """\
 import os, time

@@ -16,6 +16,8 @@ from tileprof.cli import live, terminal
 from tileprof.profiler.control import addresses
 from tileprof.tui import Browser, OneProfile, TwoProfiles, Update
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 PROGRAM = """\
 import os, sys, time, tileprof
 

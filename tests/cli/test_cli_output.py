@@ -16,6 +16,8 @@ from tileprof.cli import COMMANDS, main
 from tileprof.profile import save
 from tileprof.viewer.text import safe
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 KERNEL = """
 import tileprof, tileprof.lang as T
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked_programs
 from tests.cli.test_cli_run import KERNEL
 from tileprof.profile import Profile, load
 
@@ -28,16 +29,22 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def python(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in the current folder to its end."""
+    """Run Python in the current folder to its end; `-m` in a forked process."""
+    command = [sys.executable, *arguments]
+    if arguments[0] == "-m":
+        return forked_programs.run(command, env=environment(**more))
     return subprocess.run(
-        [sys.executable, *arguments],
-        env=environment(**more), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        command, env=environment(**more), capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def started(*arguments: str, **pipes: Any) -> subprocess.Popen[bytes]:
-    """Start Python in the current folder."""
-    return subprocess.Popen([sys.executable, *arguments], env=environment(), **pipes)
+    """Start Python in the current folder; `-m` in a forked process."""
+    kind = forked_programs.Forked if arguments[0] == "-m" else subprocess.Popen
+    running: subprocess.Popen[bytes] = kind(
+        [sys.executable, *arguments], env=environment(), **pipes
+    )
+    return running
 
 
 def until(condition: Callable[[], Any]) -> None:

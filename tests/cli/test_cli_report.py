@@ -75,7 +75,7 @@ def test_what_matches_nothing(
 ) -> None:
     """A sentence, also for JSON."""
     for shape in ([], ["--json"], ["--for", "compiler"]):
-        found = cli("report", *recordings, "-i", pattern, *shape)
+        found = cli("report", recordings[0], "-i", pattern, *shape)
         assert (found.code, found.out) == (2, "")
         assert found.err.startswith(f"tileprof: {sentence}")
 

@@ -15,6 +15,8 @@ from tests.cli.test_cli_run import KERNEL
 from tests.viewer.traces import packets, told
 from tileprof.profile import Profile, load
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 pytest.importorskip("tileprof.native._recorder")
 
 SCRIPT = """

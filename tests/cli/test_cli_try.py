@@ -21,6 +21,8 @@ from tileprof.errors import UsageError
 from tileprof.trying import Pair, Settings, Timing, TriedProgram, trials
 from tileprof.trying.measuring import Outcome
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 PROGRAM = """
     import os, tileprof
 

@@ -51,13 +51,15 @@ def build(name: str, folder: Path, sanitizers: str, optimise: str = "-O1") -> Pa
 
 
 def build_races(folder: Path, *flags: str) -> None:
-    """Compile `races`, which runs the recorder of GPUs without Python, and `libfake.so`, the
-    CUPTI that it is given, into a folder."""
+    """Compile `races`, which runs the recorder of GPUs without Python, into a folder."""
     sources = (*(RECORDER / each for each in RECORDER_OF_GPUS), FAKE / "all_races")
     program = joined(folder / "races.cpp", *sources)
     compile_cpp([program], folder / "races", *flags, f"-I{RECORDER}", "-ldl")
-    library = ("-fPIC", "-shared", *flags)
-    compile_cpp([played(folder)], folder / "libfake.so", *library)
+
+
+def build_played(folder: Path, *flags: str) -> None:
+    """Compile `libfake.so`, the CUPTI that `races` is given, into a folder."""
+    compile_cpp([played(folder)], folder / "libfake.so", "-fPIC", "-shared", *flags)
 
 
 def run(program: Path, *arguments: object, timeout: float = 120) -> list[int]:

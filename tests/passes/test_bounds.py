@@ -205,7 +205,7 @@ def test_nothing_proved_is_nothing_changed() -> None:
 
 
 @given(index_kernels())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_is_proved_is_so_for_every_index(kernel: ir.Kernel) -> None:
     """For all small extents, each load that is marked reads an element that is there."""
     ir.verify(kernel)

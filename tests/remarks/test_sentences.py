@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyzer.compiled import compiled
@@ -76,6 +76,7 @@ def _nests(code: type[Statement]) -> bool:
     return any(isinstance(each, type) and issubclass(each, Statement) for each in held)
 
 
+@settings(max_examples=4)
 @given(st.data())
 @pytest.mark.drawn(100)
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from .operators import Operator, Site
-from .programs import Program, dotted
+from .programs import Program, dotted, walk
 from .tile_operators import dotted_base
 
 __all__ = ["DECOYS"]
@@ -33,7 +33,7 @@ def _double_once(program: Program) -> Iterator[Site]:
     for loop, call in program.loops("T.Parallel"):
         if len(call.args) != 1 or program.turns(loop, *_RANGES):
             continue
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if (
                 isinstance(node, ast.BinOp)
                 and isinstance(node.op, ast.Mult | ast.Div)
@@ -47,7 +47,7 @@ def _double_once(program: Program) -> Iterator[Site]:
 def _guarded(program: Program) -> Iterator[Site]:
     """Take only values that are numbers."""
     for loop, _ in program.loops("T.Parallel"):
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if (
                 isinstance(node, ast.Subscript)
                 and isinstance(node.ctx, ast.Load)

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,7 +35,7 @@ from .families import FAMILIES, FAULTS, Family
 from .freezing import analyzer_hash, split_record
 from .mutants import OPERATORS, Mutant, mutants_of
 
-__all__ = ["SPLITS", "Deal", "deal", "drawn", "read"]
+__all__ = ["SPLITS", "Deal", "all_of", "deal", "drawn", "read"]
 
 SPLITS = Path(__file__).parent / "splits"
 IN_DEVELOPMENT = {"tile": 6, "triton": 7}
@@ -140,13 +141,19 @@ Piles: TypeAlias = list[list[Mutant]]
 """Mutants of a family by operator, both in an order of chance."""
 
 
+@cache
+def all_of(name: str) -> tuple[Mutant, ...]:
+    """Return the mutants of a family, made once: many splits are drawn from the same ones."""
+    return tuple(mutants_of(FAMILIES[name]))
+
+
 def _sites(
     family: Family, chance: random.Random, closed: Iterable[str]
 ) -> tuple[Piles, list[Mutant]]:
     """Return a family's defects, those of `closed` operators and faults left out, and decoys."""
     by_operator: dict[str, list[Mutant]] = {}
     decoys = []
-    for mutant in mutants_of(family):
+    for mutant in all_of(family.name):
         if mutant.fault:
             continue
         if mutant.operator.kind == "decoy":
@@ -231,7 +238,7 @@ def read(name: str) -> tuple[dict[str, Any], tuple[Mutant, ...]]:
     by_name = {
         mutant.name: mutant
         for family in dict.fromkeys(each.split("/")[0] for each in wanted)
-        for mutant in mutants_of(FAMILIES[family])
+        for mutant in all_of(family)
     }
     return record, tuple(by_name[each] for each in wanted)
 

@@ -7,7 +7,6 @@ deterministic, so a mutant is what its name says.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,4 +147,4 @@ def mutants_of(family: Family, kind: str | None = None) -> Iterator[Mutant]:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+    return " ".join(text.split())

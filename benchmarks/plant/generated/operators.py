@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .programs import Binding, Edit, Program, dotted, once
+from .programs import Binding, Edit, Program, dotted, once, walk
 
 __all__ = ["NUMBERS", "Kind", "Operator", "Site", "launch_lines"]
 
@@ -87,7 +87,7 @@ def _named(program: Program) -> list[list[Binding]]:
     entry = program.function(program.entry)
     for call in sorted(program.calls("T.Kernel", "T.Pipelined", inside=entry), key=_place):
         found.append(list(_keywords(call)))
-    for node in ast.walk(entry):
+    for node in walk(entry):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             found.append(list(_keywords(node)))
     return found
@@ -236,7 +236,7 @@ def _swapped_grid(program: Program) -> Iterator[Site]:
         call for call in program.calls("tl.program_id") if isinstance(call.args[0], ast.Constant)
     ]
     grids = [
-        node.slice for node in ast.walk(program.function(program.entry))
+        node.slice for node in walk(program.function(program.entry))
         if isinstance(node, ast.Subscript) and dotted(node.value) == program.kernel
         and isinstance(node.slice, ast.Tuple) and len(node.slice.elts) >= 2
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
-__all__ = ["Binding", "Edit", "Program", "applied", "dotted", "moved_line", "once"]
+__all__ = ["Binding", "Edit", "Program", "applied", "dotted", "moved_line", "once", "walk"]
 
 Made = TypeVar("Made")
 
@@ -76,7 +76,7 @@ class Program:
     def parents(self) -> Mapping[ast.AST, ast.AST]:
         """The node around each node."""
         found = {}
-        for node in ast.walk(self.tree):
+        for node in walk(self.tree):
             for child in ast.iter_child_nodes(node):
                 found[child] = node
         return found
@@ -91,7 +91,7 @@ class Program:
 
     @cached_property
     def _functions(self) -> Mapping[str, ast.FunctionDef]:
-        nodes = [each for each in ast.walk(self.tree) if isinstance(each, ast.FunctionDef)]
+        nodes = [each for each in walk(self.tree) if isinstance(each, ast.FunctionDef)]
         return {each.name: each for each in reversed(nodes)}
 
     @cached_property
@@ -120,7 +120,7 @@ class Program:
 
     @cached_property
     def _fors(self) -> list[ast.For]:
-        return [node for node in ast.walk(self.body) if isinstance(node, ast.For)]
+        return [node for node in walk(self.body) if isinstance(node, ast.For)]
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes around a node, the nearest first."""
@@ -165,7 +165,7 @@ class Program:
         arguments = entry.args.args
         pairs = zip(arguments[len(arguments) - len(entry.args.defaults) :], entry.args.defaults)
         groups = [[(a.arg, v) for a, v in pairs]]
-        for node in ast.walk(entry):
+        for node in walk(entry):
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 groups.append(list(_assigned(node.targets[0], node.value)))
         found = []
@@ -185,7 +185,7 @@ class Program:
     @cached_property
     def _uses(self) -> Mapping[str, set[int]]:
         found: dict[str, set[int]] = {}
-        for node in ast.walk(self.body):
+        for node in walk(self.body):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 found.setdefault(node.id, set()).add(node.lineno)
         return found
@@ -261,9 +261,21 @@ def once(make: Callable[[Program], Made]) -> Callable[[Program], Made]:
     return held
 
 
+def walk(node: ast.AST) -> list[ast.AST]:
+    """Return a node and those below it as `ast.walk` does, found once: nobody changes a tree.
+
+    Operators ask for the same nodes so often that most of the time went into walks.
+    """
+    held = vars(node)
+    if "walked" not in held:
+        held["walked"] = list(ast.walk(node))
+    found: list[ast.AST] = held["walked"]
+    return found
+
+
 def _calls_in(around: ast.AST) -> list[tuple[ast.Call, str]]:
     """Return the calls in a node, each with the name of the function that is called."""
-    return [(node, dotted(node.func)) for node in ast.walk(around) if isinstance(node, ast.Call)]
+    return [(node, dotted(node.func)) for node in walk(around) if isinstance(node, ast.Call)]
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:

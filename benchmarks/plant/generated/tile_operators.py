@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from .operators import Operator, Site, launch_lines
-from .programs import Program, dotted, once
+from .programs import Program, dotted, once, walk
 
 __all__ = ["TILE"]
 
@@ -27,7 +27,7 @@ def _buffers(program: Program) -> Iterator[tuple[str, ast.Call]]:
 def _tensors(program: Program) -> set[str]:
     """Return names of tensors in global memory: annotated ones, and results."""
     found = set()
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
         if (
@@ -41,14 +41,14 @@ def _tensors(program: Program) -> set[str]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 def _accesses(program: Program, loop: ast.AST) -> list[int]:
     """Return lines in a loop that index tensors in global memory."""
     tensors = _tensors(program)
     return sorted({
-        node.lineno for node in ast.walk(loop)
+        node.lineno for node in walk(loop)
         if isinstance(node, ast.Subscript) and dotted(node.value) in tensors
     })  # fmt: skip
 
@@ -107,7 +107,7 @@ def _double(program: Program) -> Iterator[Site]:
         others = list(program.calls("T.Parallel"))[1:]
         if others and len(call.args) == 1 and not program.turns(loop, *_LOOPS):
             continue  # once a row: a decoy
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
                 for side in (node.left, node.right):
                     if isinstance(side, ast.Subscript):

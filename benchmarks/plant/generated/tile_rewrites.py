@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .operators import Operator, Site, launch_lines
-from .programs import Edit, Program, dotted, once
+from .programs import Edit, Program, dotted, once, walk
 from .tile_operators import TILE as FIRST
 from .tile_operators import dotted_base
 
@@ -48,7 +48,7 @@ class _Launch:
 @once
 def _launch(program: Program) -> _Launch | None:
     """Return the launch of a kernel, or nothing where it has several or another form."""
-    found = [node for node in ast.walk(program.body) if isinstance(node, ast.With)
+    found = [node for node in walk(program.body) if isinstance(node, ast.With)
              and isinstance(node.items[0].context_expr, ast.Call)
              and dotted(node.items[0].context_expr.func) == "T.Kernel"]  # fmt: skip
     if len(found) != 1:
@@ -88,7 +88,7 @@ def _buffers(program: Program, *kinds: str) -> dict[str, _Buffer]:
 def _tensors(program: Program) -> dict[str, list[str]]:
     """Return extents of tensors in global memory that are annotated, by name."""
     found = {}
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Call):
             shape = node.annotation.args[0]
             if isinstance(shape, ast.Tuple):
@@ -100,7 +100,7 @@ def _tensors(program: Program) -> dict[str, list[str]]:
 def _results(program: Program) -> set[str]:
     """Return names of tensors that a launch makes."""
     found = set()
-    for call in ast.walk(program.body):
+    for call in walk(program.body):
         if isinstance(call, ast.Call) and dotted(call.func) == "T.empty":
             parent = program.parents[call]
             if isinstance(parent, ast.Assign):
@@ -111,7 +111,7 @@ def _results(program: Program) -> set[str]:
 def _written(node: ast.AST) -> set[str]:
     """Return names of tiles and tensors that a statement writes."""
     found = set()
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store):
             found.add(dotted(each.value))
         if isinstance(each, ast.Call) and each.args:
@@ -128,12 +128,12 @@ def _written(node: ast.AST) -> set[str]:
 def _read(node: ast.AST) -> set[str]:
     """Return names that a statement uses, those that it writes as a whole left out."""
     targets = {
-        id(each.value) for each in ast.walk(node)
+        id(each.value) for each in walk(node)
         if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store)
         and not isinstance(node, ast.AugAssign)
     }  # fmt: skip
     return {
-        each.id for each in ast.walk(node) if isinstance(each, ast.Name) and id(each) not in targets
+        each.id for each in walk(node) if isinstance(each, ast.Name) and id(each) not in targets
     }
 
 
@@ -226,7 +226,7 @@ def _cloned(program: Program) -> Iterator[Site]:
         return
     causes = ("redundant-traffic", "needless-pass")
     for name, extents in _tensors(program).items():
-        uses = [node for each in launch.node.body for node in ast.walk(each)
+        uses = [node for each in launch.node.body for node in walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
         if not 2 <= len(extents) <= 3 or name in _written(launch.node) or not uses:
             continue
@@ -247,7 +247,7 @@ def _cloned(program: Program) -> Iterator[Site]:
 
 
 def _dtype(program: Program, name: str) -> str:
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if isinstance(node, ast.AnnAssign) and dotted(node.target) == name:
             assert isinstance(node.annotation, ast.Call)
             return program.segment(node.annotation.args[1])
@@ -312,7 +312,7 @@ def _inlined(program: Program) -> Iterator[Site]:
             continue
         name, block = dotted(target.value), program.siblings(loop)
         later = block[block.index(loop) + 1 :]
-        uses = [node for each in later for node in ast.walk(each)
+        uses = [node for each in later for node in walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
         if not uses or not all(_is_row_element(program, each) for each in uses):
             continue
@@ -390,7 +390,7 @@ def _zeroed(program: Program) -> Iterator[Site]:
                   and isinstance(each.targets[0], ast.Subscript)]  # fmt: skip
         outside = bool(stores) and {dotted_base(each.targets[0]) for each in stores} <= results
         if outside and all(isinstance(each, ast.Assign) for each in loop.body):
-            names = {each.id for store in stores for each in ast.walk(store.targets[0])
+            names = {each.id for store in stores for each in walk(store.targets[0])
                      if isinstance(each, ast.Name)}  # fmt: skip
             bound = [each for each in loop.body if each not in stores and names & _bound(each)]
             lines = [f"for {program.segment(loop.target)} in {program.segment(call)}:"]
@@ -401,7 +401,7 @@ def _zeroed(program: Program) -> Iterator[Site]:
 
 def _bound(node: ast.stmt) -> set[str]:
     """Return the names that a statement binds."""
-    names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    names = (each for each in walk(node) if isinstance(each, ast.Name))
     return {each.id for each in names if isinstance(each.ctx, ast.Store)}
 
 
@@ -484,7 +484,7 @@ def _interleaved(program: Program) -> Iterator[Site]:
     if launch is None:
         return
     for axis, name in zip(launch.grid, launch.axes):
-        uses = [node for each in launch.node.body for node in ast.walk(each)
+        uses = [node for each in launch.node.body for node in walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
         spots = [_place(program, each) for each in uses]
         loops = {program.turns(each, "T.Parallel") for each in uses}
@@ -545,7 +545,7 @@ def _odd_pitch(program: Program) -> Iterator[Site]:
         if len(held.sizes) != 2 or launch is None:
             continue
         rows, columns = held.sizes
-        whole = [node for each in launch.node.body for node in ast.walk(each)
+        whole = [node for each in launch.node.body for node in walk(each)
                  if isinstance(node, ast.Name) and node.id == name
                  and isinstance(node.ctx, ast.Load)
                  and isinstance(program.parents[node], ast.Call)]  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from .operators import Operator, Site, launch_lines
-from .programs import Program, dotted
+from .programs import Program, dotted, walk
 
 __all__ = ["TRITON"]
 
@@ -115,7 +115,7 @@ def _double(program: Program) -> Iterator[Site]:
 
 
 def _double_factor(program: Program) -> Iterator[Site]:
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if not isinstance(node, ast.Assign | ast.AugAssign):
             continue
         value = node.value
@@ -158,7 +158,7 @@ def _unrolled(program: Program) -> Iterator[Site]:
         if each.annotation is not None and dotted(each.annotation) == "tl.constexpr"
     }  # fmt: skip
     for loop, call in program.loops("range"):
-        names = {each.id for arg in call.args for each in ast.walk(arg)
+        names = {each.id for arg in call.args for each in walk(arg)
                  if isinstance(each, ast.Name)}  # fmt: skip
         if not names <= known:
             continue
@@ -168,7 +168,7 @@ def _unrolled(program: Program) -> Iterator[Site]:
 
 
 def _squeezed(program: Program) -> Iterator[Site]:
-    for node in ast.walk(program.function(program.entry)):
+    for node in walk(program.function(program.entry)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             # A product of a warp group needs 90.
             for most in (96, 112, 128) if list(program.calls("tl.dot")) else (24, 32, 40):
@@ -221,7 +221,7 @@ def _stored(program: Program) -> Iterator[Site]:
     late = []
     for statement, loop, between in held:
         known = {
-            each.id for each in ast.walk(program.body) if isinstance(each, ast.Name)
+            each.id for each in walk(program.body) if isinstance(each, ast.Name)
             and isinstance(each.ctx, ast.Store) and each.lineno <= (loop.end_lineno or 0)
         }  # fmt: skip
         made = [each for each in between if (_assigned(each) - known) & _names(statement)]
@@ -241,12 +241,12 @@ def _stored(program: Program) -> Iterator[Site]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 def _assigned(node: ast.stmt) -> set[str]:
     """Return the names that a statement assigns."""
-    held = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    held = (each for each in walk(node) if isinstance(each, ast.Name))
     return {each.id for each in held if isinstance(each.ctx, ast.Store)}
 
 

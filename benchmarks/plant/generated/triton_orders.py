@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from .operators import Operator, Site, launch_lines
-from .programs import Edit, Program, dotted
+from .programs import Edit, Program, dotted, walk
 
 __all__ = ["ORDERS"]
 
@@ -27,7 +27,7 @@ def _lines(program: Program) -> tuple[int, ...]:
 
 def _names(node: ast.AST) -> set[str]:
     """Return the names in a node."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 def _argument(call: ast.Call, name: str) -> ast.expr | None:
@@ -93,7 +93,7 @@ def _indices(program: Program) -> set[str]:
 def _innermost(program: Program, place: ast.expr, indices: set[str]) -> str | None:
     """Return the text of the last index of an address, with axes that are put before or behind."""
     held = [
-        node for node in ast.walk(place) if isinstance(node, ast.Name) and node.id in indices
+        node for node in walk(place) if isinstance(node, ast.Name) and node.id in indices
     ]  # fmt: skip
     if not held:
         return None
@@ -176,7 +176,7 @@ def _reduced_early(program: Program) -> Iterator[Site]:
             start = _start(program, loop, name)
             sums = [call for call in program.calls("tl.sum") if dotted(call.args[0]) == name]
             reads = [
-                node for node in ast.walk(program.body) if isinstance(node, ast.Name)
+                node for node in walk(program.body) if isinstance(node, ast.Name)
                 and node.id == name and isinstance(node.ctx, ast.Load)
             ]  # fmt: skip
             if start is None or len(sums) != 1 or len(reads) != 1:
@@ -241,7 +241,7 @@ def _any_order(loop: ast.For) -> bool:
     """Whether iterations share nothing but sums of products, and terms that are added."""
     known: set[str] = set()
     assigned = {
-        name for node in ast.walk(loop) if isinstance(node, ast.Assign)
+        name for node in walk(loop) if isinstance(node, ast.Assign)
         for target in node.targets for name in _names(target)
     }  # fmt: skip
     for each in loop.body:
@@ -316,10 +316,10 @@ def _launch(program: Program) -> tuple[ast.Call, ast.expr] | None:
     """Return the call that launches a grid of one axis, and the number of its programs."""
     entry = program.function(program.entry)
     named = {
-        node.targets[0].id: node.value for node in ast.walk(entry)
+        node.targets[0].id: node.value for node in walk(entry)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }  # fmt: skip
-    for node in ast.walk(entry):
+    for node in walk(entry):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Subscript)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.native.cupti_programs import build_fake
 from tests.native.sanitized_programs import build_races
 
 LAUNCHES, LEAST = 2000, 200
@@ -21,11 +22,15 @@ SUPPRESSIONS = "race:_dl_deallocate_tls\n"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the programs and the played CUPTI."""
+    """A folder with the program under the sanitizer, and the played CUPTI as other tests have it.
+
+    The played CUPTI keeps to its own locks: `benchmarks/reliability/sanitizers.py` looks at it too.
+    """
     if shutil.which("g++") is None:
         pytest.skip("could not import 'g++': no compiler")
     folder = tmp_path_factory.mktemp("races")
     build_races(folder, *FLAGS)
+    (folder / "libfake.so").symlink_to(build_fake())
     (folder / "suppressions").write_text(SUPPRESSIONS)
     return folder
 

@@ -14,7 +14,10 @@ import pytest
 from tileprof.profile import load
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals as on Linux")
+pytestmark = [
+    pytest.mark.usefixtures("forked"),
+    pytest.mark.skipif(sys.platform != "linux", reason="signals as on Linux"),
+]
 
 BEFORE = """
 import os, signal, sys, threading, time

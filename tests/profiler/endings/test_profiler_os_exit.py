@@ -11,6 +11,8 @@ from tests.profiler.session.test_profiler_program import profiled
 from tileprof.profile import Profile, load
 from tileprof.profiler.endings.os_exit import writing_at_exit
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 PROGRAM = """
 import os, threading, tileprof
 def work():

@@ -17,7 +17,10 @@ import pytest
 from tileprof.profile import load
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who rang")
+pytestmark = [
+    pytest.mark.usefixtures("forked"),
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who rang"),
+]
 
 DRIVER = """
 import sys

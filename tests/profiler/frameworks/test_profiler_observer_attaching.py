@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import traceback
 from pathlib import Path
@@ -80,17 +77,6 @@ def test_facts_name_the_version_and_the_way() -> None:
     assert observer.facts() == {"torch": torch.__version__, "torch operations": "observed"}
 
 
-def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with an environment."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
 def test_without_a_compiler_there_is_a_reason(tmp_path: Path) -> None:
     """And the program runs as it did."""
     code = """if True:
@@ -101,7 +87,7 @@ def test_without_a_compiler_there_is_a_reason(tmp_path: Path) -> None:
         print(observer.why_not(), observer.facts()["torch operations"], sep="; ")
         observer.detach()
     """
-    done = in_a_process(code, CXX="no-such-compiler", TILEPROF_CACHE=str(tmp_path))
+    done = python(tmp_path, code, CXX="no-such-compiler", TILEPROF_CACHE=str(tmp_path))
     reason = "there is no C++ compiler"
     how = "not recorded" if torch.version.cuda is None else "as NVTX ranges of one thread"
     assert (done.stdout, done.stderr) == (f"{reason}; {how} ({reason})\n", "")
@@ -118,7 +104,7 @@ def test_a_compiler_that_refuses_is_named(tmp_path: Path) -> None:
         print(observer.why_not())
     """
     done = python(tmp_path, code, CXX=str(script), TILEPROF_CACHE=str(tmp_path))
-    assert done.output == f"{script} failed: it gave no reason\n", done.errors
+    assert done.stdout == f"{script} failed: it gave no reason\n", done.stderr
 
 
 def test_the_user_is_told_what_takes_long() -> None:
@@ -231,4 +217,4 @@ def test_a_forked_child_records_its_operations(tmp_path: Path) -> None:
             print(*names, flush=True)
     """
     done = python(tmp_path, code)
-    assert (done.output, done.errors) == ("aten::neg_\n", "")
+    assert (done.stdout, done.stderr) == ("aten::neg_\n", "")

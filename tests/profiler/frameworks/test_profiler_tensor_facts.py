@@ -272,4 +272,4 @@ def test_tensors_without_memory_are_not_read(tmp_path: Path) -> None:
     script = tmp_path / "traced.py"
     script.write_text(UNREADABLE)
     ended = tileprof(tmp_path, ["run", "--quiet", "-o", "out.tprof", str(script)])
-    assert ended.output == "ended\n", ended.errors
+    assert ended.stdout == "ended\n", ended.stderr

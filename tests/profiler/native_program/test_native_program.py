@@ -166,8 +166,8 @@ def test_what_cannot_run(tmp_path: Path, program: Path, arguments: str, message:
     ):
         (tmp_path / name).write_bytes(content)
     done = small_tileprof(tmp_path, ["run", *arguments.format(program=program).split(), "exit"])
-    assert (done.code, done.output) == (2, "")
-    assert message.format(program=program) in done.errors
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message.format(program=program) in done.stderr
 
 
 def test_beside_another_tool_it_does_not_start(

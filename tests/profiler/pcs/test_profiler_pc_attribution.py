@@ -283,12 +283,12 @@ def test_no_counts_at_all() -> None:
 
 
 @pytest.mark.parametrize("contexts", [0, 3000], ids=["continuous", "exact"])
-def test_a_million_rows(contexts: int, calls: Callable[[Callable[[], object]], int]) -> None:
+def test_very_many_rows(contexts: int, calls: Callable[[Callable[[], object]], int]) -> None:
     """Rows become tables column by column; seconds are measured by `benchmarks/costs.py`."""
     names = ["nest", "divide", "spill", "wgmma"]
     sizes = [len(compile_cuda(n, "sm_90a")[0].functions[n].instructions) for n in names]
     modules = {i: cubin(name) for i, name in enumerate(names)}
-    counts = drawn(sizes, [*enumerate(names)], 10**6, modules, contexts=contexts)
+    counts = drawn(sizes, [*enumerate(names)], 2 * 10**5, modules, contexts=contexts)
     digests = Modules()
     assert calls(lambda: attribute(counts, digests, str, lambda c, f: c % 100)) < 100_000
     held = attribute(counts, digests, str, lambda c, f: c % 100)

@@ -12,6 +12,8 @@ import pytest
 from tileprof.profile.thread_times import PROCESSOR_WAIT
 from tileprof.profiler.session.provenance import of_processor_wait
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 SHARED = """
 import os, threading, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

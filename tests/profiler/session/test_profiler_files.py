@@ -18,6 +18,8 @@ from tileprof.profile import Profile, load
 from tileprof.profiler import profile as profiling
 from tileprof.profiler import scope, start
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 ROOT = Path(__file__).parents[3]
 
 PRELUDE = """

@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests import forked_programs
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import Profile, load
 from tileprof.profiler import ProgramTarget, check_target
@@ -32,14 +33,18 @@ def profiled(folder: Path, *arguments: str, **more: str) -> subprocess.Completed
     driver = folder / ".driver" / "driver.py"
     driver.parent.mkdir(exist_ok=True)
     driver.write_text(DRIVER)
-    return _python(folder, str(driver), *arguments, **more)
+    command = [sys.executable, str(driver), *arguments]
+    return forked_programs.run(command, cwd=folder, env=_environment(**more))
 
 
-def _python(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **more}
+def _environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=folder, env=_environment(), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 

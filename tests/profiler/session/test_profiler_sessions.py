@@ -23,6 +23,8 @@ from tileprof.profiler.session import snapshot
 from tileprof.profiler.session.provenance import git_state
 from tileprof.profiler.tree.sources import MAX_BYTES, MAX_FILES, Sources
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 SUB_INTERPRETER = """\
 import importlib
 for name in ("_interpreters", "_xxsubinterpreters"):

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
 
+@pytest.mark.usefixtures("forked_of_torch")
 def test_known_shape(tmp_path: Path) -> None:
     """Two threads of three steps, backward, 200 frames, recursion, generators, coroutines."""
     profile = succeeded(profiled(tmp_path, "shapes", "cpu")).profile

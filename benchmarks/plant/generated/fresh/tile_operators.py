@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from plant.generated.operators import Operator, Site
-from plant.generated.programs import Edit, Program, dotted
+from plant.generated.programs import Edit, Program, dotted, walk
 from plant.generated.tile_operators import dotted_base
 from plant.generated.tile_rewrites import (
     _buffers,
@@ -127,7 +127,7 @@ def _table_again(program: Program) -> Iterator[Site]:
 def _loaded(node: ast.AST) -> set[str]:
     """Return names of which a statement reads elements."""
     return {
-        dotted(each.value) for each in ast.walk(node)
+        dotted(each.value) for each in walk(node)
         if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load)
     }  # fmt: skip
 
@@ -183,7 +183,7 @@ def _parallel(node: ast.stmt) -> bool:
 def _stored_names(statements: list[ast.stmt]) -> set[str]:
     """Return names that statements bind, as tiles and scalars inside of a launch."""
     return {
-        each.id for statement in statements for each in ast.walk(statement)
+        each.id for statement in statements for each in walk(statement)
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     }  # fmt: skip
 
@@ -219,7 +219,7 @@ def read_by_element(
     """Yield tensors that a launch only reads, an element at each point of a parallel loop: name,
     extents, and the reads, none of which is in the index of another one."""
     for name, extents in _tensors(program).items():
-        uses = [node for each in launch.node.body for node in ast.walk(each)
+        uses = [node for each in launch.node.body for node in walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
         above = [program.parents[each] for each in uses]
         spots = [
@@ -275,7 +275,7 @@ def longest_row(program: Program) -> Iterator[Site]:
     causes = ("masked-work", "redundant-traffic", "redundant-arithmetic")
     tensors = _tensors(program)
     for loop, call in program.loops(*_LOOPS):
-        counts = [node for node in ast.walk(call.args[0]) if isinstance(node, ast.Subscript)
+        counts = [node for node in walk(call.args[0]) if isinstance(node, ast.Subscript)
                   and dotted(node.value) in tensors]  # fmt: skip
         if len(counts) != 1:
             continue
@@ -286,7 +286,7 @@ def longest_row(program: Program) -> Iterator[Site]:
             for spot in each.args[:1]
             if isinstance(spot, ast.Subscript) and dotted(spot.value) in tensors
             for at, place in enumerate(_index(spot))
-            if turn in {n.id for n in ast.walk(place) if isinstance(n, ast.Name)}
+            if turn in {n.id for n in walk(place) if isinstance(n, ast.Name)}
         ]
         masked = any(count in program.segment(each) for each in loop.body)
         if axes and masked:
@@ -299,7 +299,7 @@ def longest_row(program: Program) -> Iterator[Site]:
 
 def _powers(program: Program) -> Iterator[Site]:
     """Square by a power."""
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
             continue
         one, other = program.segment(node.left), program.segment(node.right)

@@ -19,7 +19,7 @@ from plant.generated.later.triton_operators import (
     _size,
 )
 from plant.generated.operators import Operator, Site
-from plant.generated.programs import Edit, Program, dotted
+from plant.generated.programs import Edit, Program, dotted, walk
 from plant.generated.triton_orders import _argument, _indices, _lines, _names
 
 __all__ = ["DECOYS", "OPERATORS", "atomic_each", "longest_row"]
@@ -46,14 +46,14 @@ def _free(program: Program, *names: str) -> bool:
 
 def _assignments(program: Program) -> Iterator[tuple[str, ast.Assign]]:
     """Yield assignments of the kernel to one name."""
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id, node
 
 
 def _bound_in(node: ast.AST) -> set[str]:
     return {
-        each.id for each in ast.walk(node)
+        each.id for each in walk(node)
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     }  # fmt: skip
 
@@ -279,7 +279,7 @@ def _inclusive(program: Program) -> Iterator[Site]:
     }  # fmt: skip
     indices = _indices(program)
     edits = []
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if (
             isinstance(node, ast.Compare)
             and len(node.ops) == 1
@@ -315,7 +315,7 @@ def _wide_product(program: Program) -> Iterator[Site]:
 
 def _precise(program: Program) -> Iterator[Site]:
     """Divide with the last bit right, element by element."""
-    for node in ast.walk(program.body):
+    for node in walk(program.body):
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
             continue
         parts = program.segment(node.left), program.segment(node.right)
@@ -361,7 +361,7 @@ def _hoisted(program: Program) -> Iterator[Site]:
     """Compute in each iteration what the compiler takes out of the loop again."""
     for name, node in _assignments(program):
         text, block = program.segment(node), program.siblings(node)
-        calls = [dotted(each.func) for each in ast.walk(node.value) if isinstance(each, ast.Call)]
+        calls = [dotted(each.func) for each in walk(node.value) if isinstance(each, ast.Call)]
         if any(each in (*_ACCESSES, "tl.program_id") for each in calls) or "\n" in text:
             continue
         for loop in block[block.index(node) + 1 :]:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from plant.generated.operators import Operator, Site, launch_lines
-from plant.generated.programs import Edit, Program, dotted
+from plant.generated.programs import Edit, Program, dotted, walk
 from plant.generated.tile_operators import _names as _names_in
 from plant.generated.tile_operators import dotted_base
 from plant.generated.tile_rewrites import (
@@ -41,7 +41,7 @@ def _products(program: Program) -> set[str]:
 def _loads_of(program: Program, name: str) -> list[ast.Name]:
     """Return the places where a name is read."""
     return [
-        node for node in ast.walk(program.body)
+        node for node in walk(program.body)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]  # fmt: skip
 
@@ -143,7 +143,7 @@ def _padded_rows(program: Program) -> Iterator[Site]:
               "needless-pass", "scattered-access")  # fmt: skip
     for name, extents in _tensors(program).items() if launch else ():
         assert launch is not None
-        uses = [node for each in launch.node.body for node in ast.walk(each)
+        uses = [node for each in launch.node.body for node in walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
         whole = not all(isinstance(program.parents[each], ast.Subscript) for each in uses)
         if len(extents) != 2 or not uses or whole or name in _written(launch.node):
@@ -176,7 +176,7 @@ def clamped(program: Program) -> Iterator[Site]:
         if fed & _products(program):
             continue  # beyond the end a product needs zeros
         edits: list[Edit] = []
-        spots = [node for each in loop.body for node in ast.walk(each)
+        spots = [node for each in loop.body for node in walk(each)
                  if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
                  and dotted(node.value) in tensors]  # fmt: skip
         for spot in spots:
@@ -196,7 +196,7 @@ def _listed(program: Program) -> Iterator[Site]:
     causes = ("scattered-access", "narrow-access", "synchronous-copy", "shallow-pipeline")
     for name, extents in _tensors(program).items() if launch else ():
         assert launch is not None
-        spots = [node for each in launch.node.body for node in ast.walk(each)
+        spots = [node for each in launch.node.body for node in walk(each)
                  if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
                  and dotted(node.value) == name and len(_index(node)) == len(extents) >= 2
                  and program.turns(node, "T.Parallel")
@@ -329,7 +329,7 @@ def copied_result(program: Program) -> Iterator[Site]:
     if not isinstance(made.args[0], ast.Tuple) or not 1 <= len(made.args[0].elts) <= 3:
         return
     sizes = list(map(program.segment, made.args[0].elts))
-    uses = [node for each in launch.node.body for node in ast.walk(each)
+    uses = [node for each in launch.node.body for node in walk(each)
             if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
     *outer, last = sizes
     axes = ("p", "q")[: len(outer)]
@@ -356,7 +356,7 @@ def copied_result(program: Program) -> Iterator[Site]:
 def double_sums(program: Program) -> Iterator[Site]:
     """Add up in float64."""
     causes = ("slow-arithmetic", "wide-arithmetic", "spill", "low-occupancy")
-    added = {dotted_base(node.target) for node in ast.walk(program.body)
+    added = {dotted_base(node.target) for node in walk(program.body)
              if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)}  # fmt: skip
     for name, held in _buffers(program, "T.alloc_fragment").items():
         if name in added - _products(program) and held.dtype == "T.float32":

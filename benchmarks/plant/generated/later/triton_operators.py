@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from plant.generated.operators import Operator, Site
-from plant.generated.programs import Edit, Program, applied, dotted, once
+from plant.generated.programs import Edit, Program, applied, dotted, once, walk
 from plant.generated.triton_orders import _argument, _indices, _innermost, _lines, _names
 
 __all__ = ["DECOYS", "OPERATORS", "clamped", "copied_result", "double_sums"]
@@ -24,7 +24,7 @@ _MADE = ("torch.empty", "torch.empty_like")
 def _launch(program: Program) -> tuple[ast.Call, ast.Tuple] | None:
     """Return the only call that launches the kernel, and its grid."""
     found = [
-        node for node in ast.walk(program.function(program.entry))
+        node for node in walk(program.function(program.entry))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
         and dotted(node.func.value) == program.kernel
     ]  # fmt: skip
@@ -63,7 +63,7 @@ def _results(program: Program) -> list[tuple[ast.Call, ast.Return]]:
     last = entry.body[-1]
     if not isinstance(last, ast.Return) or not isinstance(last.value, ast.Name):
         return found
-    for node in ast.walk(entry):
+    for node in walk(entry):
         if not isinstance(node, ast.Assign):
             continue
         target, value = node.targets[0], node.value
@@ -241,7 +241,7 @@ def _spread(program: Program) -> Iterator[Site]:
     indices = _indices(program)
     for call in program.calls("tl.load"):
         statement = program.statement(call)
-        held = [e for e in ast.walk(call.args[0]) if isinstance(e, ast.Name) and e.id in indices]
+        held = [e for e in walk(call.args[0]) if isinstance(e, ast.Name) and e.id in indices]
         if (
             not isinstance(statement, ast.Assign)
             or statement.value is not call
@@ -253,7 +253,7 @@ def _spread(program: Program) -> Iterator[Site]:
         mask, rest = _argument(call, "mask"), _argument(call, "other")
         for axes in ("[:, None]", "[None, :]"):
             spots = [
-                node for node in ast.walk(program.body) if isinstance(node, ast.Subscript)
+                node for node in walk(program.body) if isinstance(node, ast.Subscript)
                 and program.segment(node) == f"{name}{axes}"
             ]  # fmt: skip
             others = sorted(indices - {held[0].id})
@@ -310,7 +310,7 @@ def _turned_product(program: Program) -> Iterator[Site]:
 def double_sums(program: Program) -> Iterator[Site]:
     """Add up in float64."""
     causes = ("slow-arithmetic", "wide-arithmetic", "spill", "low-occupancy")
-    added = {dotted(node.target) for node in ast.walk(program.body)
+    added = {dotted(node.target) for node in walk(program.body)
              if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)}  # fmt: skip
     for call in program.calls("tl.zeros"):
         statement, dtype = program.statement(call), _argument(call, "dtype")
