@@ -212,7 +212,7 @@ def _cost(word: Tensor) -> Tensor:
     trail = (set_bits.cumsum(-1) == 0).sum(-1)
     lead = (set_bits.flip(-1).cumsum(-1) == 0).sum(-1)
     bits = torch.where(apart == 0, 1, 13 + 32 - lead - trail)
-    return bits.unflatten(1, (-1, 1024)).sum(2).double()
+    return bits.view(len(bits), -1, 1024).sum(2).double()
 
 
 def _whole(x: Tensor) -> Tensor:
@@ -282,7 +282,7 @@ def _driven(steer: Tensor, push: Tensor, circle: Tensor) -> Tensor:
 def _near(plane: Tensor, point: Tensor) -> Tensor:
     made = []
     for few in plane.double().split(64):
-        off = few[:, :3] @ point.double().T + few[:, 3:]
+        off = few[:, :3] @ point.double() + few[:, 3:]
         made.append((off.abs() < 0.25).sum(1))
     return torch.cat(made).double()
 
@@ -354,7 +354,7 @@ PROBLEMS: Mapping[str, Work] = {
     "tile-quotient_rows": Work(
         ("Q D bfloat16", "R D bfloat16", "N int32 below:67108864", "D float32"), _composed, 0.01
     ),
-    "tile-ransac_planes": Work(("H 4 float32", "N 3 float32"), _near, 0.002),
+    "tile-ransac_planes": Work(("H 4 float32", "3 N float32"), _near, 0.002),
     "tile-tet_strain": Work(("3 V float32", "4 E int32 below:V", "9 E float32"), _strained, 1e-4),
     "tile-triangle_counts": Work(
         ("V W int32 below:2147483647", "E 2 int32 below:V"), _triangles, 0.0

@@ -20,15 +20,17 @@ def tet_strain(Node, Tet, Rest):
             if e < E:
                 shape = T.alloc_local((9,), T.float32)
                 moved = T.alloc_local((9,), T.float32)
-                for side in T.unroll(3):
-                    for axis in T.unroll(3):
-                        far = Node[axis, Tet[side + 1, e]]
-                        shape[axis * 3 + side] = far - Node[axis, Tet[0, e]]
-                for r in T.unroll(3):
-                    for c in T.unroll(3):
-                        total = shape[r * 3] * Rest[c, e]
-                        total = total + shape[r * 3 + 1] * Rest[3 + c, e]
-                        moved[r * 3 + c] = total + shape[r * 3 + 2] * Rest[6 + c, e]
+                corner, one, two, three = Tet[0, e], Tet[1, e], Tet[2, e], Tet[3, e]
+                for axis in T.unroll(3):
+                    origin = Node[axis, corner]
+                    shape[axis * 3] = Node[axis, one] - origin
+                    shape[axis * 3 + 1] = Node[axis, two] - origin
+                    shape[axis * 3 + 2] = Node[axis, three] - origin
+                for c in T.unroll(3):
+                    x, y, z = Rest[c, e], Rest[3 + c, e], Rest[6 + c, e]
+                    for r in T.unroll(3):
+                        along = shape[r * 3] * x + shape[r * 3 + 1] * y
+                        moved[r * 3 + c] = along + shape[r * 3 + 2] * z
                 trace, squares = 0.0, 0.0
                 for r in T.unroll(3):
                     for c in T.unroll(3):

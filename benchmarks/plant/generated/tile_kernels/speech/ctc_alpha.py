@@ -24,6 +24,7 @@ def ctc_alpha(LogProb, Labels):
         symbol = T.alloc_shared((states,), T.int32)
         jump = T.alloc_shared((states,), T.int32)
         alpha = T.alloc_shared((2, states), T.float32)
+        frame = T.alloc_shared((symbols,), T.float32)
 
         for s in T.Parallel(states):
             symbol[s] = T.if_then_else(s % 2 == 1, Labels[b, s // 2], 0)
@@ -31,16 +32,13 @@ def ctc_alpha(LogProb, Labels):
             differs = s % 2 == 1 and s > 1 and before != Labels[b, s // 2]
             jump[s] = T.if_then_else(differs, 1, 0)
             alpha[0, s] = T.if_then_else(s == 0, 0.0, NEG)
-        for t in T.serial(frames):
+        for t in T.Pipelined(frames, num_stages=4):
+            T.copy(LogProb[b, t, 0:symbols], frame)
             for s in T.Parallel(states):
                 stay = alpha[t % 2, s]
                 step = T.if_then_else(s > 0, alpha[t % 2, T.max(s - 1, 0)], NEG)
                 skip = T.if_then_else(jump[s] == 1, alpha[t % 2, T.max(s - 2, 0)], NEG)
-                # The first frame emits the first blank or the first letter.
-                seen = LogProb[b, t, symbol[s]]
-                alpha[(t + 1) % 2, s] = log_add(stay, step, skip) + seen
-        for one in T.Parallel(1):
-            blank = alpha[frames % 2, states - 1 - one]
-            letter = alpha[frames % 2, states - 2 - one]
-            LogLike[b + one] = log_add(blank, letter, NEG)
+                alpha[(t + 1) % 2, s] = log_add(stay, step, skip) + frame[symbol[s]]
+        blank, letter = alpha[frames % 2, states - 1], alpha[frames % 2, states - 2]
+        LogLike[b] = log_add(blank, letter, NEG)
     return LogLike

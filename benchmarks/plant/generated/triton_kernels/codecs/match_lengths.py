@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def match_lengths_kernel(text_ptr, back_ptr, out_ptr, n, longest, BLOCK_SIZE: tl.constexpr):
-    here = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    here = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = here < n
     there = here - tl.load(back_ptr + here, mask=mask, other=0)
     same = mask & (there >= 0)

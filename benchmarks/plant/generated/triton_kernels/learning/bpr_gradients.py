@@ -11,7 +11,7 @@ def bpr_gradients_kernel(
     user_ptr, item_ptr, who_ptr, bought_ptr, other_ptr, grad_ptr, N, decay,
     D: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    pid = tl.program_id(axis=0)
+    pid = tl.program_id(0)
     offs_n = pid * BLOCK_N + tl.arange(0, BLOCK_N)
     offs_d = tl.arange(0, D)
     mask = offs_n < N

@@ -53,6 +53,6 @@ def run(feat, box):
     out = torch.empty((box.shape[0], 49, C), device=feat.device, dtype=feat.dtype)
     BLOCK_C = 256
     roi_align_kernel[(box.shape[0] * 49, triton.cdiv(C, BLOCK_C))](
-        feat, box, out, H, W, C, 7, BLOCK_C, num_warps=4
+        feat, box, out, H, W, C, 7, BLOCK_C, num_warps=2
     )
     return out
