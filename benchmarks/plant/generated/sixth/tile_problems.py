@@ -81,8 +81,9 @@ def _words(made: list[Tensor], shape: Shape) -> list[Tensor]:
 
 def _arm(made: list[Tensor], shape: Shape) -> list[Tensor]:
     angle, link = made
-    link = torch.stack([torch.tensor([0.3, 1.5708, 0.1, 0.2 * at]) for at in range(len(link))])
-    return [angle, link.to(angle.device)]
+    twist, at = math.pi / 3, torch.arange(len(link), device=link.device)
+    row = torch.tensor([0.3, 0.1, math.cos(twist), math.sin(twist), 0.2], device=link.device)
+    return [angle, torch.cat((row[:4].expand(len(at), 4), row[4] * at[:, None]), 1)]
 
 
 def _street(made: list[Tensor], shape: Shape) -> list[Tensor]:
@@ -253,9 +254,9 @@ def _fallen(price: Tensor) -> Tensor:
 
 def _posed(angle: Tensor, link: Tensor) -> Tensor:
     pose = torch.eye(4, device=angle.device, dtype=torch.float64).expand(angle.shape[1], 4, 4)
-    for turn, (a, twist, d, offset) in zip(angle.double(), link.double()):
+    for turn, (a, d, ca, sa, offset) in zip(angle.double(), link.double()):
         c, s = torch.cos(turn + offset), torch.sin(turn + offset)
-        ca, sa, zero = twist.cos(), twist.sin(), torch.zeros_like(c)
+        zero = torch.zeros_like(c)
         rows = (
             (c, -s * ca, s * sa, a * c), (s, c * ca, -c * sa, a * s),
             (zero, zero + sa, zero + ca, zero + d), (zero, zero, zero, zero + 1),
@@ -328,7 +329,7 @@ def _faced(u: Tensor) -> Tensor:
 
 PROBLEMS: Mapping[str, Work] = {
     "tile-arc_margin": Work(("B D bfloat16", "C D bfloat16", "B int32 below:C"), _margins, 0.01),
-    "tile-arm_poses": Work(("joints N float32", "joints 4 float32"), _posed, 1e-5),
+    "tile-arm_poses": Work(("joints N float32", "joints 5 float32"), _posed, 1e-5),
     "tile-chacha_words": Work(
         ("16 N int32 below:2147483647", "11 int32 below:2147483647"), _enciphered, 0.0
     ),

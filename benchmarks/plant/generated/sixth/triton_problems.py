@@ -40,7 +40,7 @@ def _search(made: list[Tensor], shape: Shape) -> list[Tensor]:
     near, front, level = made
     row = torch.arange(len(near), device=near.device)[:, None]
     near = torch.where(row < 4 + near[:1] % len(near), near, -1)
-    return [near.int(), front & front.roll(1), torch.where(level == 0, 3, -1).int()]
+    return [near.int(), front, torch.where(level == 0, 3, -1).int()]
 
 
 def _rows(made: list[Tensor], shape: Shape) -> list[Tensor]:
@@ -78,13 +78,13 @@ def _text(made: list[Tensor], shape: Shape) -> list[Tensor]:
 
 
 def _beams(made: list[Tensor], shape: Shape) -> list[Tensor]:
-    """Fill one cell of 64, and let beams begin where 200 steps stay on the map."""
+    """Fill one cell of eight, and let beams begin where 200 steps stay on the map."""
     full, x, y, turn, _ = made
     edge = len(full)
     across, down = ((256 << 16) + each % ((edge - 512) << 16) for each in (x, y))
     angle = turn.double() * math.pi
     steps = [(each * 65536).round().int() for each in (angle.cos(), angle.sin())]
-    return [(full.int() % 64 == 5).to(torch.int8), across.int(), down.int(), *steps]
+    return [(full.int() % 8 == 5).to(torch.int8), across.int(), down.int(), *steps]
 
 
 def _coded(made: list[Tensor], shape: Shape) -> list[Tensor]:

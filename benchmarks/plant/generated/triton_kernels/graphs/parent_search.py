@@ -21,7 +21,7 @@ def parent_search_kernel(
         word = tl.load(front_ptr + (u >> 5), mask=u >= 0, other=0)
         hit = (u >= 0) & (((word >> (u & 31)) & 1) > 0)
         parent = tl.where(hit, u, parent)
-        looking = tl.where(hit, 0, looking)
+        looking = tl.where(hit | (u < 0), 0, looking)
         e += 1
     tl.store(parent_ptr + v, parent, mask=mask)
 
