@@ -47,10 +47,11 @@ def chacha_words(Data, Key):
                 for w in T.unroll(16):
                     state[w] = start[w]
                 for _ in T.serial(10):
-                    for q in T.unroll(4):
-                        quarter(state, q, 4 + q, 8 + q, 12 + q)
-                    for q in T.unroll(4):
-                        quarter(state, q, 4 + (q + 1) % 4, 8 + (q + 2) % 4, 12 + (q + 3) % 4)
+                    for column in T.unroll(4):
+                        quarter(state, column, 4 + column, 8 + column, 12 + column)
+                    for column in T.unroll(4):
+                        b, c, d = (column + 1) % 4, (column + 2) % 4, (column + 3) % 4
+                        quarter(state, column, 4 + b, 8 + c, 12 + d)
                 for w in T.unroll(16):
                     Out[w, counter] = (state[w] + start[w]) ^ Data[w, counter]
     return Out

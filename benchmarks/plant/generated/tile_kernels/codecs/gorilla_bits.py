@@ -23,16 +23,16 @@ def gorilla_bits(X):
     X: T.Tensor((series, N), T.int32)
     Bits = T.empty((series, N // PAGE), T.int32)
 
-    with T.Kernel(N // PAGE, series, threads=128) as (p, s):
+    with T.Kernel(N // PAGE, series, threads=128) as (part, s):
         word = T.alloc_shared((PAGE + 1,), T.int32)
         bits = T.alloc_fragment((PAGE,), T.int32)
         total = T.alloc_fragment((1,), T.int32)
 
         for i in T.Parallel(PAGE + 1):
-            at = p * PAGE + i - 1
+            at = part * PAGE + i - 1
             word[i] = T.if_then_else(at >= 0, X[s, T.max(at, 0)], 0)
         for i in T.Parallel(PAGE):
             bits[i] = cost(word[i + 1] ^ word[i])
         T.reduce_sum(bits, total, dim=0)
-        Bits[s, p] = total[0]
+        Bits[s, part] = total[0]
     return Bits

@@ -14,13 +14,13 @@ def majority_votes(Signs, block_N: int = 1024, num_threads: int = 256):
     with T.Kernel(T.ceildiv(N, block_N), threads=num_threads) as bx:
         for i in T.Parallel(block_N):
             digit = T.alloc_local((4,), T.int32)  # counts of 32 votes, a bit of each in a word
-            for p in T.unroll(4):
-                digit[p] = 0
+            for power in T.unroll(4):
+                digit[power] = 0
             for worker in T.unroll(workers):
                 carry = Signs[worker, bx * block_N + i]
-                for p in T.unroll(4):
-                    both = digit[p] & carry
-                    digit[p] = digit[p] ^ carry
+                for power in T.unroll(4):
+                    both = digit[power] & carry
+                    digit[power] = digit[power] ^ carry
                     carry = both
             Vote[bx * block_N + i] = digit[3]
     return Vote

@@ -21,14 +21,14 @@ def ransac_planes(Plane, Point, TP: int = 64, TQ: int = 512):
 
         T.copy(Plane[bh * TP, 0], plane)
         T.clear(votes)
-        for q in T.Pipelined(T.ceildiv(N, TQ), num_stages=2):
-            T.copy(Point[0, q * TQ], point)
+        for step in T.Pipelined(T.ceildiv(N, TQ), num_stages=2):
+            T.copy(Point[0, step * TQ], point)
             for part in T.serial(8):
                 for i, j in T.Parallel(TP, TQ // 8):
                     at = part * (TQ // 8) + j
                     along = plane[i, 0] * point[0, at] + plane[i, 1] * point[1, at]
                     off = along + plane[i, 2] * point[2, at] + plane[i, 3]
-                    near = T.abs(off) < threshold and q * TQ + at < N
+                    near = T.abs(off) < threshold and step * TQ + at < N
                     votes[i, j] += T.if_then_else(near, 1, 0)
         T.reduce_sum(votes, count, dim=1)
         T.copy(count, Inliers[bh * TP])
