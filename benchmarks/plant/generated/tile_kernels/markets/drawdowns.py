@@ -25,7 +25,7 @@ def drawdowns(Price, rows: int = 16, days: int = 128):
             T.copy(price, peak)
             T.cummax(peak, dim=1)
             for r, c in T.Parallel(rows, days):
-                top = T.max(peak[r, c], highest[r])
+                top = T.max(T.max(peak[r, c], highest[r]), 1e-30)
                 real = week * days + c < length
                 fall[r, c] = T.if_then_else(real, 1.0 - price[r, c] / top, 0.0)
             T.reduce_max(fall, worst, dim=1, clear=False)

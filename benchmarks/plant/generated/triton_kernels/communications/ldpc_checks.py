@@ -14,8 +14,8 @@ def ldpc_checks_kernel(
     w = tl.program_id(1) * BLOCK_W + tl.arange(0, BLOCK_W)
     e = tl.arange(0, DEG)
     var = tl.load(var_ptr + check * DEG + e)
-    real = w[None, :] < words
-    llr = tl.load(llr_ptr + var[:, None] * words + w[None, :], mask=real, other=0.0)
+    llr_at = var[:, None] * words + w[None, :]
+    llr = tl.load(llr_ptr + llr_at, mask=w[None, :] < words, other=0.0)
     size = tl.abs(llr.to(tl.float32))
     minus = (llr < 0.0).to(tl.int32)
     odd = tl.sum(minus, 0) % 2
@@ -26,7 +26,7 @@ def ldpc_checks_kernel(
     least = tl.where(own, second[None, :], first[None, :]) * damping
     msg = tl.where(minus == odd[None, :], least, -least)
     place = (check * DEG + e)[:, None] * words + w[None, :]
-    tl.store(msg_ptr + place, msg.to(tl.float16), mask=real)
+    tl.store(msg_ptr + place, msg.to(tl.float16), mask=w[None, :] < words)
 
 
 def run(llr, var):

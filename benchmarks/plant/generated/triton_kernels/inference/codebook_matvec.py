@@ -17,8 +17,9 @@ def codebook_matvec_kernel(
     rv = tl.arange(0, VEC)
     acc = tl.zeros((BLOCK_M, BLOCK_G, VEC), dtype=tl.float32)
     for g in range(0, G, BLOCK_G):
+        code_at = rm[:, None] * stride_cm + g + rg[None, :]
         keep = (rm[:, None] < M) & (g + rg[None, :] < G)
-        code = tl.load(code_ptr + rm[:, None] * stride_cm + g + rg[None, :], mask=keep, other=0)
+        code = tl.load(code_ptr + code_at, mask=keep, other=0)
         entry = (code.to(tl.int32) & 255)[:, :, None] * VEC + rv[None, None, :]
         w = tl.load(book_ptr + entry).to(tl.float32)
         at = (g + rg)[:, None] * VEC + rv[None, :]
