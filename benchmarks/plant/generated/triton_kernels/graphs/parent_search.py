@@ -20,7 +20,7 @@ def parent_search_kernel(
         u = tl.load(near_ptr + e * V + v, mask=mask & (looking > 0), other=-1)
         word = tl.load(front_ptr + (u >> 5), mask=u >= 0, other=0)
         hit = (u >= 0) & (((word >> (u & 31)) & 1) > 0)
-        parent = tl.where(hit, u, parent)
+        parent = tl.where(hit, u.to(tl.int32), parent)
         looking = tl.where(hit | (u < 0), 0, looking)
         e += 1
     tl.store(parent_ptr + v, parent, mask=mask)

@@ -18,7 +18,7 @@ def random_walks_kernel(indptr_ptr, index_ptr, seed_ptr, out_ptr, n_walks, steps
                         BLOCK: tl.constexpr):  # fmt: skip
     walk = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     valid = walk < n_walks
-    node = tl.load(seed_ptr + walk, mask=valid, other=0)
+    node = tl.load(seed_ptr + walk, mask=valid, other=0).to(tl.int32)
     state = walk.to(tl.uint32)
     for step in range(0, steps):
         row = tl.load(indptr_ptr + node, mask=valid, other=0)
@@ -26,7 +26,8 @@ def random_walks_kernel(indptr_ptr, index_ptr, seed_ptr, out_ptr, n_walks, steps
         state = mix(state + 2654435769)
         # 24 bits of the hash times a degree below 256 stay in 32 bits.
         pick = ((state >> 8) * degree.to(tl.uint32)) >> 24
-        node = tl.load(index_ptr + row + pick.to(tl.int32), mask=valid, other=0)
+        place = row + pick.to(tl.int32)
+        node = tl.load(index_ptr + place, mask=valid, other=0).to(tl.int32)
         tl.store(out_ptr + step * n_walks + walk, node, mask=valid)
 
 
