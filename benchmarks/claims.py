@@ -100,6 +100,60 @@ _AHEAD = (
     ("        sums = tl.dot(a, b, sums)\n",
      "        sums = tl.dot(a, b, sums)\n        place = after\n"),
 )  # fmt: skip
+_PAIRS = (
+    ("    first = (token * heads + h)[:, None] * 2 * half + 2 * p[None, :]\n"
+     "    x = tl.load(x_ptr + first).to(tl.float32)\n"
+     "    y = tl.load(x_ptr + first + 1).to(tl.float32)\n",
+     "    d = tl.arange(0, 2 * half)\n"
+     "    pairs = tl.load(x_ptr + (token * heads + h)[:, None] * 2 * half + d[None, :])\n"
+     "    x, y = tl.split(tl.reshape(pairs.to(tl.float32), (heads, half, 2)))\n"),
+    ("    d = tl.arange(0, 2 * half)\n    out =", "    out ="),
+)  # fmt: skip
+_RELAXED = (
+    ("box * 2, value, mask=real)", "box * 2, value, mask=real, sem=\"relaxed\")"),
+    ("box * 2 + 1, 1.0, mask=real)", "box * 2 + 1, 1.0, mask=real, sem=\"relaxed\")"),
+)  # fmt: skip
+_PADDED = (
+    ("a = T.alloc_shared((rows, depth), T.int32)",
+     "a = T.alloc_shared((rows, depth + 4), T.int32)"),
+    ("b = T.alloc_shared((columns, depth), T.int32)",
+     "b = T.alloc_shared((columns, depth + 4), T.int32)"),
+)  # fmt: skip
+"""Copies fill the padding, too: with the first words of the next step."""
+_ROWS_AHEAD = (
+    ("        sure = T.alloc_fragment((3, series), T.float32)\n",
+     "        sure = T.alloc_fragment((3, series), T.float32)\n"
+     "        seen = T.alloc_shared((1, series), T.float32)\n"),
+    ("        for t in T.serial(L):\n",
+     "        for t in T.Pipelined(L, num_stages=4):\n"
+     "            T.copy(X[t, block * series], seen)\n"),
+    ("X[t, block * series + i]", "seen[0, i]"),
+)  # fmt: skip
+_POWERS_ONCE = (
+    ("power = T.alloc_shared((columns, depth // 32), T.uint8)",
+     "power = T.alloc_shared((columns, blocks), T.uint8)"),
+    ("        T.clear(sums)\n",
+     "        T.copy(Power[bx * columns, 0], power)\n        T.clear(sums)\n"),
+    ("            T.copy(Power[bx * columns, k * (depth // 32)], power)\n", ""),
+    ("power[i, j // 32]", "power[i, k * (depth // 32) + j // 32]"),
+)  # fmt: skip
+
+
+def _points(count: int, warps: int) -> tuple[tuple[str, str], ...]:
+    """Return edits after which a block of `warps` warps samples `count` points."""
+    return (
+        ("point = tl.program_id(0)", f"point = tl.program_id(0) * {count} + tl.arange(0, {count})"),
+        ("tl.zeros((channels,)", f"tl.zeros(({count}, channels)"),
+        ("* W + column) * C + c", "* W + column)[:, None] * C + c[None, :]"),
+        ("mask=real & (c < C)", "mask=real[:, None] & (c < C)[None, :]"),
+        (".to(tl.float32) * near", ".to(tl.float32) * near[:, None]"),
+        ("point * C + c, total.to(tl.bfloat16), mask=c < C",
+         "point[:, None] * C + c[None, :], total.to(tl.bfloat16), mask=(c < C)[None, :]"),
+        ("[(batch * points,)]", f"[(batch * points // {count},)]"),
+        ("num_warps=1", f"num_warps={warps}"),
+    )  # fmt: skip
+
+
 CLAIMS = (
     Claim("tile-black_scholes", "slow-math", "root by its reciprocal",
           (("T.sqrt(Years[at])", "(Years[at] * T.rsqrt(Years[at]))"),)),
@@ -121,6 +175,38 @@ CLAIMS = (
     Claim("triton-routed_product", "redundant-traffic", "twice as many columns",
           (("rows, columns, depth = 64, 128, 64", "rows, columns, depth = 64, 256, 64"),
            ("depth, num_warps=4", "depth, num_warps=8"))),
+    Claim("triton-bucket_bias", "slow-math", "logarithm approximate",
+          (("import triton.language as tl\n",
+            "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
+           ("8 + (tl.log(", f"8 + ({FAST_LOGARITHM}("))),
+    Claim("triton-axial_rope", "uncoalesced-global", "pairs loaded together", _PAIRS),
+    Claim("triton-voxel_sums", "epilogue-drain", "relaxed atomics", _RELAXED),
+    Claim("triton-grid_sample", "occupancy-limited", "four points in four warps", _points(4, 4)),
+    Claim("triton-grid_sample", "narrow-access", "two points in a warp", _points(2, 1)),
+    Claim("triton-grid_sample", "slow-math", "constant divisor",
+          (("points, channels: tl.constexpr", "points: tl.constexpr, channels: tl.constexpr"),)),
+    Claim("tile-kalman", "occupancy-limited", "blocks of 128 threads",
+          (("series = 256", "series = 128"), ("threads=256", "threads=128"))),
+    Claim("tile-kalman", "occupancy-limited", "rows loaded ahead", _ROWS_AHEAD),
+    Claim("tile-binary_product", "bank-conflict", "padded rows", _PADDED),
+    Claim("tile-ssim", "bank-conflict", "columns in turns",
+          (("a, b = x[i * 8 + tap // 8, j * 8 + tap % 8], y[i * 8 + tap // 8, j * 8 + tap % 8]",
+            "at = j * 8 + (tap + j // 4) % 8\n"
+            "                a, b = x[i * 8 + tap // 8, at], y[i * 8 + tap // 8, at]"),)),
+    Claim("triton-weighted_bag", "bank-conflict", "one warp", (("num_warps=4", "num_warps=1"),)),
+    Claim("tile-sobel", "narrow-access", "rows of whole vectors",
+          (("rows, columns = 8, 256", "rows, columns = 8, 496"),
+           ("T.alloc_shared((rows + 2, columns + 4)", "T.alloc_shared((rows + 2, columns + 16)"),
+           ("T.Parallel(rows + 2, columns + 4)", "T.Parallel(rows + 2, columns + 16)"))),
+    Claim("tile-requantise_product", "pipeline-too-shallow", "four stages",
+          (("num_stages=3", "num_stages=4"),)),
+    Claim("tile-requantise_product", "pipeline-too-shallow", "six stages of half the depth",
+          (("128, 128, 128", "128, 128, 64"), ("num_stages=3", "num_stages=6"))),
+    Claim("tile-mxfp4_product", "missed-async-copy", "powers copied once", _POWERS_ONCE),
+    Claim("triton-row_ranks", "occupancy-limited", "half as many others",
+          (("columns, others = 128, 32", "columns, others = 128, 16"),)),
+    Claim("triton-adapter_rows", "occupancy-limited", "half as deep",
+          (("rows, columns, depth = 16, 128, 128", "rows, columns, depth = 16, 128, 64"),)),
 )  # fmt: skip
 """Suggestions of which arithmetic alone does not say whether they are true."""
 

@@ -3,14 +3,15 @@
     python -m benchmarks.on_gpu FOLDER [--seconds 1600] [--steps soak,tests,counters]
         [--packages FOLDER]
 
-In: names of `STEPS`, in the order in which they begin.  Out: in FOLDER each step's JSON and what it
+In: names of `STEPS`, in the order in which they begin, each with `=SECONDS` where it may take less
+than its own time.  Out: in FOLDER each step's JSON and what it
 printed, and `steps.txt`: when each began, on which GPU, how long it took, its exit status.  Where
 there are several GPUs, each takes the next step when it is free, with processors of its own.  A
 step gets the time that is left and no more than its own; one for which too little is left is not
 begun.
 
-`--packages` is a folder whose `site` has TileLang, which steps with peers import, and whose
-`checkout` has TileLang's sources.
+`--packages` is a folder whose `site` has TileLang, which steps with peers import, whose `checkout`
+has TileLang's sources, and whose `kernelbench` is a checkout of KernelBench.
 """
 
 from __future__ import annotations
@@ -72,6 +73,14 @@ def _programs(part: str) -> Step:
                       "-o", "{out}/programs-" + f"{part}of3.json"))  # fmt: skip
 
 
+def _problems(part: str) -> Step:
+    """Return the step that measures every second drawn model of KernelBench."""
+    return Step(900, ("-m", "benchmarks.programs.run", "--problems", "{packages}/kernelbench",
+                      "--part", f"{part}/2", "--budget", "{seconds}",
+                      "--keep", "{out}/problems-" + part,
+                      "-o", "{out}/problems-" + f"{part}of2.json"))  # fmt: skip
+
+
 def _tried(part: str) -> Step:
     """Return the step that tries the changes of every third program, from this number on."""
     return Step(900, ("-m", "benchmarks.programs_tried", "--part", f"{part}/3",
@@ -107,6 +116,8 @@ STEPS = {
     "programs-1": _programs("1"),
     "programs-2": _programs("2"),
     "programs-3": _programs("3"),
+    "problems-1": _problems("1"),
+    "problems-2": _problems("2"),
     "programs-tried-1": _tried("1"),
     "programs-tried-2": _tried("2"),
     "programs-tried-3": _tried("3"),
@@ -154,10 +165,10 @@ def places(gpus: int) -> list[Place]:
     return [Place(g, tuple(held[g * each : (g + 1) * each] or held)) for g in range(gpus)]
 
 
-def run(name: str, out: Path, left: float, packages: Path | None, place: Place) -> int:
-    """Run a step at a place, and return its exit status, 124 where its time was over."""
+def run(name: str, out: Path, most: float, packages: Path | None, place: Place) -> int:
+    """Run a step at a place for `most` seconds, and return its exit status, 124 at their end."""
     step = STEPS[name]
-    seconds = min(step.seconds, left)
+    seconds = min(step.seconds, most)
     known = {"out": str(out), "seconds": str(int(seconds - END_S)), "packages": str(packages)}
     paths = [str(ROOT), *dict(step.environment).get("PYTHONPATH", "").split(os.pathsep)]
     if step.peers and packages is not None:
@@ -181,9 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", default=",".join(STEPS), help="names, joined by commas")
     parser.add_argument("--packages", type=Path, help="a folder with `site` and `checkout`")
     args = parser.parse_args(arguments)
-    names = [name for name in args.steps.split(",") if name]
-    if unknown := [name for name in names if name not in STEPS]:
+    asked = [name.partition("=")[::2] for name in args.steps.split(",") if name]
+    if unknown := [name for name, _ in asked if name not in STEPS]:
         parser.error(f"no such step: {', '.join(unknown)}; known: {', '.join(STEPS)}")
+    if wrong := [most for _, most in asked if most and not most.isdecimal()]:
+        parser.error(f"not a number of seconds: {', '.join(wrong)}")
     if not (gpus := devices()):
         parser.error("nvidia-smi sees no GPU")
     out = args.folder.resolve()
@@ -200,14 +213,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         while True:
             with lock:
                 left = args.seconds - (time.monotonic() - begin)
-                if not names:
+                if not asked:
                     return
-                name = names.pop(0)
+                name, most = asked.pop(0)
                 begins = left >= LEAST_S
                 say(f"{name} {f'begins on GPU {place.gpu}' if begins else 'is not begun'}")
             if not begins:
                 continue
-            code = run(name, out, left, args.packages, place)
+            code = run(name, out, min(left, float(most or left)), args.packages, place)
             with lock:
                 say(f"{name} ends with {code}")
                 if code:

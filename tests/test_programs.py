@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
 import re
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.programs import frozen, scores
+from benchmarks.programs import frozen, problems, scores
 from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen, named
 from benchmarks.programs.run import MEMORY_GB, Room, fits, groups, main
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
@@ -269,6 +271,57 @@ def test_program_that_fails_is_told_with_its_last_line(tmp_path: Path) -> None:
     member = Member(Program("nosuch", "", ()), "", Settings("cpu", True, tmp_path, 20))
     with pytest.raises(FailedError, match=r"ended: .*nosuch"):
         member.start()
+
+
+PROBLEM = '''
+import torch
+
+
+class Model(torch.nn.Module):
+    """A WORD and a layer."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layer = torch.nn.Linear(width, 4)
+
+    def forward(self, x):
+        return self.layer(x), x
+
+
+def get_inputs():
+    return [torch.rand(8, 16)]
+
+
+def get_init_inputs():
+    return [16]
+'''
+
+
+def test_modules_of_others_become_programs(tmp_path: Path) -> None:
+    """Their scripts run as they are, with the switches that they list; the draw is of all files."""
+    pytest.importorskip("torch")
+    folder = tmp_path / problems.FOLDER
+    folder.mkdir(parents=True)
+    for number in range(6):
+        word = "Conv2d" if number % 2 else "pool"
+        (folder / f"{number}_Some.py").write_text(PROBLEM.replace("WORD", word))
+    found = problems.written(tmp_path, tmp_path / "scripts")
+    assert sorted(each.name[:6] for each in found) == [f"{number}_some" for number in range(6)]
+    assert [each.name for each in found] != sorted(each.name for each in found)
+    trained = {each.name.endswith("_train"): each for each in found}
+    for program in found:
+        assert ("channels-last" in program.changes) == (int(program.name[0]) % 2 == 1)
+    for train, program in trained.items():
+        listed = set(program.changes) | {"channels-last"}
+        switches = {
+            match for match in re.findall(r'changed\("(.+?)"\)', program.script.read_text())
+        }
+        assert listed == switches - ({"half"} if train else set())
+        environment = {**os.environ, "PROGRAM_DEVICE": "cpu", "PROGRAM_TINY": "1"}
+        done = subprocess.run([sys.executable, str(program.script)], env=environment,
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        assert float(done.stdout.split("result ")[1]) > 0
+    assert problems.hash_of(tmp_path) != problems.hash_of(ROOT)
 
 
 # -- what is published

@@ -55,11 +55,13 @@ class Program:
     processors: of such programs one process warms up at a time."""
     scale: float = 1.0
     """The share is of this at least: losses go to zero where batches are learned by heart."""
+    path: Path | None = None
+    """Where its text is, if not among our scripts."""
 
     @property
     def script(self) -> Path:
         """Where its text is."""
-        return SCRIPTS / f"{self.name}.py"
+        return self.path or SCRIPTS / f"{self.name}.py"
 
 
 CHANGES: dict[str, Change] = {
@@ -374,10 +376,10 @@ def _fits(code: str, rule: str, text: str) -> bool:
     return rule == wanted and word.lower() in text.lower()
 
 
-def chosen(names: Iterable[str]) -> tuple[Program, ...]:
-    """Return the programs of these names, in the catalog's order; all without any."""
+def chosen(names: Iterable[str], programs: tuple[Program, ...] = PROGRAMS) -> tuple[Program, ...]:
+    """Return those of the programs that have these names, in their order; all without any."""
     wanted = set(names)
-    unknown = wanted - {each.name for each in PROGRAMS}
+    unknown = wanted - {each.name for each in programs}
     if unknown:
         raise SystemExit(f"unknown programs: {', '.join(sorted(unknown))}")
-    return tuple(each for each in PROGRAMS if not wanted or each.name in wanted)
+    return tuple(each for each in programs if not wanted or each.name in wanted)

@@ -2,6 +2,7 @@
 
     python -m benchmarks.programs.run [--programs a,b] [--part I/N] [--budget SECONDS] [-o FILE]
     python -m benchmarks.programs.run --device cpu --tiny --programs heat_simulation
+    python -m benchmarks.programs.run --problems CHECKOUT         models of KernelBench instead
     python -m benchmarks.programs.run --judge FILE --keep DIR     judge kept profiles again
 
 Each program runs as it is and once with each change, in a process each. They build, compile and
@@ -30,7 +31,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.programs import frozen, scores
+from benchmarks.programs import frozen, problems, scores
 from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen
 from benchmarks.programs.members import ROOT, FailedError, Member, Settings
 
@@ -342,45 +343,55 @@ def write(path: Path, record: dict[str, Any]) -> None:
 def main() -> int:
     """Measure, record, judge, write."""
     args = arguments()
-    programs = chosen(name for name in args.programs.split(",") if name)
-    number, of = (int(each) for each in args.part.split("/"))
-    programs = programs[number - 1 :: of]
     if args.judge:
         record = json.loads(args.judge.read_text())
         judge_again(record, args.keep)
         write(args.output or args.judge, record)
         return 0
-    name = "programs.json" if of == 1 else f"programs-{number}of{of}.json"
-    output = args.output or RESULTS / name
     begin = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="programs") as scratch:
+        args.keep = (args.keep or Path(scratch)).absolute()
+        args.keep.mkdir(parents=True, exist_ok=True)
+        return _run(args, begin)
+
+
+def _run(args: argparse.Namespace, begin: float) -> int:
+    """Measure the chosen programs, from a time on that counts for the budget."""
+    known = PROGRAMS
+    if args.problems:
+        known = problems.written(args.problems, args.keep / "scripts")
+    number, of = (int(each) for each in args.part.split("/"))
+    programs = chosen((name for name in args.programs.split(",") if name), known)[number - 1 :: of]
+    kind = "problems" if args.problems else "programs"
+    name = f"{kind}.json" if of == 1 else f"{kind}-{number}of{of}.json"
+    output = args.output or RESULTS / name
     args.memory = memory_of(args.device)
     record = {"circumstances": circumstances(args.device), "frozen": frozen.hashes(),
               "tiny": args.tiny, "rounds": args.rounds, "rows": [], "skipped": {}}  # fmt: skip
+    if args.problems:
+        record["problems"] = problems.hash_of(args.problems)
     for program in programs:
         if lacking := missing(program):
             record["skipped"][program.name] = f"no {lacking}"
     there = [each for each in programs if each.name not in record["skipped"]]
-    with tempfile.TemporaryDirectory(prefix="programs") as scratch:
-        args.keep = (args.keep or Path(scratch)).absolute()
-        args.keep.mkdir(parents=True, exist_ok=True)
-        longest = 0.0
+    longest = 0.0
 
-        def keep(row: dict[str, Any]) -> None:
-            """Write a row as soon as it is timed: a run that is cut off is not for nothing."""
-            record["rows"].append(row)
+    def keep(row: dict[str, Any]) -> None:
+        """Write a row as soon as it is timed: a run that is cut off is not for nothing."""
+        record["rows"].append(row)
+        print(told(row), flush=True)
+        write(output, record)
+
+    for group in groups(there, args.memory):
+        start = time.perf_counter()
+        if args.budget and start - begin + longest > args.budget:
+            record["skipped"].update({each.name: "no time left" for each in group})
+            continue
+        for row in measured(group, args, keep):
             print(told(row), flush=True)
             write(output, record)
-
-        for group in groups(there, args.memory):
-            start = time.perf_counter()
-            if args.budget and start - begin + longest > args.budget:
-                record["skipped"].update({each.name: "no time left" for each in group})
-                continue
-            for row in measured(group, args, keep):
-                print(told(row), flush=True)
-                write(output, record)
-            longest = max(longest, time.perf_counter() - start)
-            print(f"{time.perf_counter() - begin:.0f} s", flush=True)
+        longest = max(longest, time.perf_counter() - start)
+        print(f"{time.perf_counter() - begin:.0f} s", flush=True)
     if frozen.hashes() != record["frozen"]:
         record["error"] = "sources changed during the run"
     write(output, record)
@@ -394,6 +405,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = ", ".join(each.name for each in PROGRAMS)
     parser.add_argument("--programs", default="", help=f"names with commas: {names}")
+    parser.add_argument("--problems", type=Path, metavar="CHECKOUT",
+                        help="run models of this checkout of KernelBench instead")  # fmt: skip
     parser.add_argument("--changes", default="", help="only these changes, with commas")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="every N-th from the I-th on")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
