@@ -27,11 +27,12 @@ def bilinear(base, y, x, H, W, C, offs_c, mask_c):
 
 @triton.jit
 def roi_align_kernel(
-    feat_ptr, box_ptr, out_ptr, H, W, C, cells: tl.constexpr, BLOCK_C: tl.constexpr
-):
+    feat_ptr, box_ptr, out_ptr, H, W, C,
+    cells: tl.constexpr, per_box: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
     pid = tl.program_id(0)
-    roi = pid // (cells * cells)
-    cell = pid % (cells * cells)
+    roi = pid // per_box
+    cell = pid % per_box
     offs_c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     mask_c = offs_c < C
     image = tl.load(box_ptr + roi * 5).to(tl.int32)
@@ -53,6 +54,6 @@ def run(feat, box):
     out = torch.empty((box.shape[0], 49, C), device=feat.device, dtype=feat.dtype)
     BLOCK_C = 256
     roi_align_kernel[(box.shape[0] * 49, triton.cdiv(C, BLOCK_C))](
-        feat, box, out, H, W, C, 7, BLOCK_C, num_warps=2
+        feat, box, out, H, W, C, 7, 49, BLOCK_C, num_warps=2
     )
     return out
