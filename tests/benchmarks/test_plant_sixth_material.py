@@ -25,7 +25,7 @@ programs: Any = importlib.import_module("plant.generated.programs")
 del sys.path[0]
 
 WHOLE = bool(os.environ.get("TILEPROF_TEST_PLANT"))
-"""Makes binaries, too."""
+"""Lowers kernels as they are, too, and makes binaries."""
 TILE = [families.FAMILIES[f"tile-{row.name}"] for row in sixth.TILES]
 TRITON = [families.FAMILIES[f"triton-{row.name}"] for row in sixth.TRITONS]
 OF_TILES = [each.name for each in SIXTH if "tile" in each.languages]
@@ -43,7 +43,7 @@ def every() -> list[Any]:
 
 
 def check(family: Any, text: str, shape: Any, folder: Path) -> None:
-    """Compare a tile kernel with its reference at small extents, and lower it for an H200."""
+    """Compare a tile kernel with its reference at small extents; at a shape, lower it as well."""
     pytest.importorskip("torch")
     import tileprof
     from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -58,6 +58,8 @@ def check(family: Any, text: str, shape: Any, folder: Path) -> None:
     expected = work.reference(*inputs)
     assert result.shape == expected.shape
     assert problems.difference(result, expected) <= work.limit
+    if shape is None:
+        return
     kernel = getattr(module, family.entry).compile(**shape).program.kernel
     made = compile_cuda(kernel, find_target("sm_90a"), None)
     assert made.source.text
@@ -69,9 +71,9 @@ def check(family: Any, text: str, shape: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
-def test_tile_kernels_are_right_and_lowered(family: Any, tmp_path: Path) -> None:
+def test_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
-    check(family, family.text, family.shape, tmp_path)
+    check(family, family.text, family.shape if WHOLE else None, tmp_path)
 
 
 @pytest.mark.parametrize("operator", OF_TILES)
