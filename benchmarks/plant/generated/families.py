@@ -20,6 +20,7 @@ from .fifth import extents as fifth
 from .fresh import extents as fresh
 from .later import extents
 from .programs import Program, dotted
+from .sixth import extents as sixth
 
 __all__ = ["FAMILIES", "FAULTS", "Family"]
 
@@ -69,10 +70,11 @@ class Family:
         """Function with the device code."""
         if self.language == "tile":
             return self.path.stem
-        tree = ast.parse(self.text)
+        # Other functions of Triton's may stand above the one that is launched.
         return next(
-            node.name for node in tree.body if isinstance(node, ast.FunctionDef)
-            and any(dotted(each) == "triton.jit" for each in node.decorator_list)
+            dotted(node.func.value) for node in ast.walk(ast.parse(self.text))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+            and dotted(node.func.value)
         )  # fmt: skip
 
     @cached_property
@@ -307,6 +309,8 @@ _LATER = (
     *(_triton(row.name, row.shape, row.small, **row.more) for row in fresh.TRITONS),
     *(_tile(row.name, row.shape, row.small, **row.more) for row in fifth.TILES),
     *(_triton(row.name, row.shape, row.small, **row.more) for row in fifth.TRITONS),
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in sixth.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in sixth.TRITONS),
 )
 FAMILIES: Mapping[str, Family] = {
     each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())

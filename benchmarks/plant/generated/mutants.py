@@ -20,6 +20,7 @@ from .fresh.operators import FRESH
 from .later.operators import LATER
 from .operators import NUMBERS, Operator, Site
 from .programs import Program, applied, moved_line
+from .sixth.operators import SIXTH
 from .tile_rewrites import TILE
 from .triton_operators import TRITON
 from .triton_orders import ORDERS
@@ -27,7 +28,8 @@ from .triton_orders import ORDERS
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]
 
 OPERATORS: Mapping[str, Operator] = {
-    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS, *LATER, *FRESH, *FIFTH)
+    each.name: each
+    for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS, *LATER, *FRESH, *FIFTH, *SIXTH)
 }
 _SMS = 132
 """Multiprocessors of an H100 and of an H200."""

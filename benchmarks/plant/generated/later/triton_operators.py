@@ -279,7 +279,8 @@ def _scanned(program: Program) -> Iterator[Site]:
     causes = ("redundant-arithmetic", "late-warps", "layout-change")
     size = _size(program)
     for call in program.calls("tl.sum"):
-        if size is None or program.segment(call.args[1]) != "0" or "[:," in program.text:
+        along = program.segment(call.args[1]) if len(call.args) == 2 else ""
+        if size is None or along != "0" or "[:," in program.text:
             continue
         sums = f"tl.cumsum({program.segment(call.args[0])}, 0)"
         text = f"tl.sum(tl.where(tl.arange(0, {size}) == {size} - 1, {sums}, 0.0), 0)"
@@ -290,7 +291,8 @@ def _sorted(program: Program) -> Iterator[Site]:
     """Sort before the greatest is taken."""
     causes = ("redundant-arithmetic", "late-warps", "layout-change", "bank-conflict")
     for call in program.calls("tl.max"):
-        vector = program.segment(call.args[1]) == "0" and "[:," not in program.text
+        along = program.segment(call.args[1]) if len(call.args) == 2 else ""
+        vector = along == "0" and "[:," not in program.text
         if vector and not program.turns(call, *_RANGE):
             edit = program.replace(call.args[0], f"tl.sort({program.segment(call.args[0])})")
             yield Site((edit,), (call.lineno,), causes, "sorted for the greatest")
