@@ -5,24 +5,47 @@ Static: none. Dynamic: the share of kernels and copies that are known by their o
 from end to end takes all of them away; a cast can be part of the kernel before it, or has to stay
 where that one is a library's. What a library changes for its convolutions alone is told from 1 % of
 the time on: another layout takes all of it away.
+
+`channels-last` tells these changes together with kernels that channels first (NCHW) hold up: batch
+norms with a block per channel and fewer channels than multiprocessors, poolings, depthwise and
+other convolutions of that layout that are far from the least time of their work. Channels last
+(NHWC) has other kernels for each of them. How near these come to that time was measured on four
+models of other authors.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.fixes import CHANNELS_LAST
+from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.program.convolutions import changes_layout
+from tileprof.analyzer.program.convolutions import (
+    changes_layout,
+    has_a_block_per_channel,
+    has_channels_first,
+    is_plain_product,
+    kernels_of_convolutions,
+    layouts_of_convolutions,
+    pools_channels_first,
+)
 from tileprof.analyzer.rules import needless_pass
-from tileprof.analyzer.rules.numbers.memory import LAYOUT_COPIES_HOT
+from tileprof.analyzer.rules.numbers.memory import (
+    CHANNELS_LAST_PARTS,
+    LAYOUT_COPIES_HOT,
+    LAYOUT_NARROW,
+    Slow,
+)
+from tileprof.analyzer.rules.program.numbers import CONVOLUTION_WELL
+from tileprof.analyzer.shortfalls import rewritten
 
 _OF_OPERATIONS = re.compile(r"transpose_?kernel|permute_?kernel", re.IGNORECASE)
 """Names that anybody's kernel may have: a copy only where an operation launches it."""
@@ -45,6 +68,16 @@ _ADVICE = {
     ),
     "copy": "Write into the place where it is wanted (out=, preallocated views), and copy nothing.",
 }
+_LAST = (
+    "Keep the model and its input in channels last: model.to(memory_format=torch.channels_last),"
+    " and the input too. Compare by `tileprof try`: for some shapes a library's kernels of that layout"
+    " are the slower ones."
+)
+_WHICH: dict[Slow, str] = {
+    "norms": "norms with one block per channel, and fewer channels than multiprocessors,",
+    "poolings": "poolings of channels first",
+    "convolutions": "kernels of convolutions",
+}
 _TITLES = {"layout": "changing layouts", "cast": "changing types", "copy": "copying on the device"}
 
 
@@ -54,6 +87,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not tree.time.any():
         return
     copies = _copies(tree) & ~needless_pass.needless(tree)  # those are told by themselves
+    copies &= ~tree.of(_with_channels_last(tree)[1])
     kinds = _kinds(tree, copies)
     for kind, mask in kinds.items():
         time = float(tree.time[mask].sum())
@@ -128,4 +162,149 @@ def _draft(tree: Contexts, kind: str, mask: Mask, time: float) -> Draft:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class _HeldUp:
+    """A kernel of tensors with channels first that another layout makes shorter."""
+
+    node: int
+    kind: Slow
+    beyond: float
+    """Its time in steps beyond that of its bytes and products, ns."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenLayouts:
+    """What a compiler's choice of layouts for convolutions takes away beside fusing."""
+
+    nodes: tuple[int, ...]
+    saved: tuple[float, float, float]
+    """Time in steps, ns: at least, likely, at most."""
+
+    @property
+    def likely(self) -> float:
+        """The likely one of these times, ns."""
+        return self.saved[1]
+
+
+def chosen_layouts(tree: Contexts) -> ChosenLayouts:
+    """Return what goes where a compiler keeps channels last, norms and poolings left out.
+
+    Inductor does not where no convolution has more than 64 channels, as norms tell by their blocks.
+    """
+    held_up, layouts = _held_up(tree), _layouts(tree)
+    if held_up and (widest := _widest(tree, held_up)) and widest <= LAYOUT_NARROW:
+        return ChosenLayouts((), (0.0, 0.0, 0.0))
+    held_up = [each for each in held_up if each.kind == "convolutions"]
+    nodes = (*(each.node for each in held_up), *layouts)
+    return ChosenLayouts(nodes, _goes(tree, held_up, layouts))
+
+
+def _widest(tree: Contexts, held_up: list[_HeldUp]) -> float:
+    """Return the largest number of channels that a norm with a block for each has; 0 for none."""
+    norms = [each.node for each in held_up if each.kind == "norms"]
+    blocks = tree.program.whole_kernels("blocks")[norms] / np.maximum(tree.count[norms], 1)
+    return float(blocks.max()) if norms else 0.0
+
+
+def _held_up(tree: Contexts) -> list[_HeldUp]:
+    """Return kernels that channels first holds up; none where that costs next to nothing."""
+    found = list(_all_held_up(tree))
+    # Products of convolutions of 1 x 1 have the same names in both layouts.
+    if all(each.kind == "convolutions" for each in found) and not _layouts(tree):
+        names = [tree.profile.names[each.node] for each in found]
+        if not any(has_channels_first(name) for name in names):
+            return []
+    return found
+
+
+def _all_held_up(tree: Contexts) -> Iterator[_HeldUp]:
+    floors = Floors(tree)
+    times, blocks = rewritten(tree, floors), tree.program.whole_kernels("blocks")
+    convolutions = kernels_of_convolutions(tree.profile)
+    for case in tree.program.kernels:
+        device = case.device_info
+        for node in case.nodes:
+            time, floor = float(tree.time[node]), float(floors.floor[node])
+            if not time or not floor or tree.compiling[node]:
+                continue
+            grid = float(blocks[node]) / max(float(tree.count[node]), 1.0)
+            if has_a_block_per_channel(case.name):
+                if device is not None and 0 < grid < device.multiprocessors:
+                    yield _HeldUp(node, "norms", time - float(times[node]))
+            elif pools_channels_first(case.name):
+                yield _HeldUp(node, "poolings", time - float(times[node]))
+            elif (
+                convolutions[node]
+                and (has_channels_first(case.name) or is_plain_product(case.name))
+                and floor < CONVOLUTION_WELL * time
+            ):
+                yield _HeldUp(node, "convolutions", time - floor)
+
+
+def _layouts(tree: Contexts) -> list[int]:
+    """Return the kernels that only change layouts for convolutions, in steps."""
+    layouts = layouts_of_convolutions(tree.profile) & (tree.time > 0) & ~tree.compiling
+    found: list[int] = np.flatnonzero(layouts).tolist()
+    return found
+
+
+def _goes(
+    tree: Contexts, held_up: list[_HeldUp], layouts: list[int]
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the time that goes with channels last, ns: at least, likely, at most."""
+    changes = float(tree.time[layouts].sum())
+    low, mid, high = (
+        layout * changes + sum(CHANNELS_LAST_PARTS[each.kind][at] * each.beyond for each in held_up)
+        for at, layout in enumerate((0.5, 1.0, 1.0))
+    )
+    return low, mid, high
+
+
+def _with_channels_last(tree: Contexts) -> tuple[list[_HeldUp], list[int]]:
+    """Return what `channels-last` tells: nothing where only layouts are changed."""
+    held_up = _held_up(tree)
+    if tree.share(_goes(tree, held_up, [])[1]) < COLD:
+        return [], []
+    return held_up, _layouts(tree)
+
+
+def _find_channels_first(program: Program) -> Iterator[Draft]:
+    """Convolutions' neighbours and changes of layout that another layout makes shorter."""
+    tree = Contexts(program)
+    if not tree.time.any():
+        return
+    held_up, layouts = _with_channels_last(tree)
+    if not held_up:
+        return
+    evidence = list[Evidence]()
+    for kind in CHANNELS_LAST_PARTS:
+        if of_kind := [each for each in held_up if each.kind == kind]:
+            evidence.append(_seen(tree, of_kind))
+    if layouts:
+        share = percent(tree.share(float(tree.time[layouts].sum())))
+        text = f"kernels that only change layouts for convolutions take {share} of {tree.whose}"
+        evidence.append(Evidence("activities", text))
+    most = max(held_up, key=lambda each: each.beyond)
+    nodes = (*(each.node for each in held_up), *layouts)
+    yield Draft(
+        "suggestion", "channels first (NCHW) holds up convolutions and what is around them",
+        tree.place(most.node), tuple(evidence), _LAST, "",
+        tree.saving(*_goes(tree, held_up, layouts)),
+        confidence="low", nodes=nodes, fixes=(CHANNELS_LAST,),
+    )  # fmt: skip
+
+
+def _seen(tree: Contexts, held_up: list[_HeldUp]) -> Evidence:
+    """Return what kernels of one kind take, beside what their work does."""
+    nodes = [each.node for each in held_up]
+    time, beyond = float(tree.time[nodes].sum()), sum(each.beyond for each in held_up)
+    names = listed(list(dict.fromkeys(plain(tree.profile.names[node]) for node in nodes)))
+    return Evidence(
+        "activities",
+        f"{_WHICH[held_up[0].kind]} take {percent(tree.share(time))} of {tree.whose}, of which"
+        f" {percent(tree.share(beyond))} is beyond what their bytes and products need: {names}",
+    )
+
+
 RULE = ProgramRule("layout-copies", find)
+CHANNELS = ProgramRule("channels-last", _find_channels_first)

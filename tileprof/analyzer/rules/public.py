@@ -109,6 +109,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     doubles.RULE,
     backward_ratio.RULE,
     needless_pass.RULE,
+    layout_copies.CHANNELS,
     layout_copies.RULE,
     hotspots.RULE,
     memory_growth.RULE,
