@@ -73,6 +73,13 @@ _INDEXED = re.compile(
 """PyTorch's kernels that divide the number of an element into its coordinates."""
 
 
+_GENERATED = re.compile(
+    r"elementwise|reduce_kernel|pool\w*[_123]|norm|bn_(fw|bw)|moments|softmax|upsample",
+    re.IGNORECASE,
+)
+"""Kernels of operations that compilers generate code for, by their names."""
+
+
 class Shortfalls:
     """Parts of the time beyond floors, by cause and node, in steps, ns."""
 
@@ -138,7 +145,8 @@ class Shortfalls:
 
 def rewritten(tree: Contexts, floors: Floors) -> Column:
     """Return by node the time that kernels of a compiler's own take for the same work, in steps,
-    ns: never more than its kernel takes now, which stands where memory does not set its floor.
+    ns: never more than its kernel takes now, which stands for others than norms, poolings, sums and
+    kernels by element, and where memory does not set the floor.
 
     A compiler writes norms, poolings and sums itself: none of them is held up by a library's grid
     or by an index that is computed for each element. Norms still read their input twice.
@@ -146,7 +154,7 @@ def rewritten(tree: Contexts, floors: Floors) -> Column:
     found = tree.time.copy()
     for case in tree.program.kernels:
         for node in case.nodes:
-            if floors.limits.get(node) == "memory":
+            if floors.limits.get(node) == "memory" and _GENERATED.search(case.name):
                 bytes_again = 1 + _read_again(tree, case.name, node)
                 least = floors.floor[node] * bytes_again / SHORTFALLS_REWRITTEN
                 least = max(least, SHORTFALLS_SHORT * tree.count[node] * tree.part_in_steps(node))

@@ -8,9 +8,9 @@ the time on: another layout takes all of it away.
 
 `channels-last` tells these changes together with kernels that channels first (NCHW) hold up: batch
 norms with a block per channel and fewer channels than multiprocessors, poolings, depthwise and
-other convolutions of that layout that are far from the least time of their work. Channels last
-(NHWC) has other kernels for each of them. How near these come to that time was measured on four
-models of other authors.
+other convolutions without tensor cores, and those of 1 x 1, which are products. Channels last
+(NHWC) has other kernels for each of them. How near these come to the least time of the work was
+measured on four models of other authors. Kernels on tensor cores stay a lead (`convolution`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from tileprof.analyzer.program.convolutions import (
     changes_layout,
     has_a_block_per_channel,
     has_channels_first,
+    has_short_types,
     is_plain_product,
     kernels_of_convolutions,
     layouts_of_convolutions,
     pools_channels_first,
+    rounds_to_tf32,
 )
 from tileprof.analyzer.rules import needless_pass
 from tileprof.analyzer.rules.numbers.memory import (
@@ -70,8 +72,8 @@ _ADVICE = {
 }
 _LAST = (
     "Keep the model and its input in channels last: model.to(memory_format=torch.channels_last),"
-    " and the input too. Compare by `tileprof try`: for some shapes a library's kernels of that layout"
-    " are the slower ones."
+    " and the input too. Compare by `tileprof try`: for some shapes its kernels are"
+    " slower."
 )
 _WHICH: dict[Slow, str] = {
     "norms": "norms with one block per channel, and fewer channels than multiprocessors,",
@@ -235,10 +237,16 @@ def _all_held_up(tree: Contexts) -> Iterator[_HeldUp]:
                 yield _HeldUp(node, "poolings", time - float(times[node]))
             elif (
                 convolutions[node]
-                and (has_channels_first(case.name) or is_plain_product(case.name))
+                and (_without_tensor_cores(case.name) or is_plain_product(case.name))
                 and floor < CONVOLUTION_WELL * time
             ):
                 yield _HeldUp(node, "convolutions", time - floor)
+
+
+def _without_tensor_cores(name: str) -> bool:
+    """Return whether a convolution of channels first uses no tensor cores, by its name: those that
+    do are not known to have faster ones beside them."""
+    return has_channels_first(name) and not (rounds_to_tf32(name) or has_short_types(name))
 
 
 def _layouts(tree: Contexts) -> list[int]:
