@@ -37,7 +37,7 @@ from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.rules.layout_copies import chosen_layouts
+from tileprof.analyzer.rules.layouts.channels_last import chosen_layouts
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.analyzer.rules.program.numbers import (
