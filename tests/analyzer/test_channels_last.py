@@ -29,8 +29,9 @@ def beside(kernel: str, blocks: float = 1e5, layout: float = 0.0, floor: float =
     step = Step()
     step.builder.declare(Metric("blocks", "1"))
     line = step.frame(step.top, "forward", 41)
-    moved = {"bytes": floor * MS * 1e-9 * PEAKS["hbm_copy"], "flops": 1.0}
-    node = step.launch(step.op(line, OPERATIONS[kernel], **moved), kernel, 20 * MS)
+    moved = floor * MS * 1e-9 * PEAKS["hbm_copy"]
+    op = step.op(line, OPERATIONS[kernel], bytes=moved, flops=1.0)
+    node = step.launch(op, kernel, 20 * MS)
     step.builder.add(node, "blocks", 20 * blocks)
     product = step.op(line, "aten::mm", flops=76 * MS * 1e-9 * 450e12, bytes=1e3)
     step.launch(product, "sm90_gemm_tf32f32", (80 - layout) * MS)
