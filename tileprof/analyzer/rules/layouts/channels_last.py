@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -33,15 +34,26 @@ from tileprof.analyzer.program.convolutions import (
     pools_channels_first,
     rounds_to_tf32,
 )
-from tileprof.analyzer.rules.numbers.memory import CHANNELS_LAST_PARTS, LAYOUT_NARROW, Slow
+from tileprof.analyzer.rules.numbers.memory import (
+    CHANNELS_LAST_CONVOLUTIONS,
+    CHANNELS_LAST_NARROW,
+    CHANNELS_LAST_NORMS,
+    CHANNELS_LAST_POOLINGS,
+)
 from tileprof.analyzer.rules.program.numbers import CONVOLUTION_WELL
 from tileprof.analyzer.shortfalls import rewritten
 
+_Kind: TypeAlias = Literal["norms", "poolings", "convolutions"]
+_GOES: dict[_Kind, tuple[float, float, float]] = {
+    "norms": CHANNELS_LAST_NORMS,
+    "poolings": CHANNELS_LAST_POOLINGS,
+    "convolutions": CHANNELS_LAST_CONVOLUTIONS,
+}
 _LAST = (
     "Keep the model and its input in channels last: model.to(memory_format=torch.channels_last),"
     " and the input too. Compare by `tileprof try`: for some shapes its kernels are slower."
 )
-_WHICH: dict[Slow, str] = {
+_WHICH: dict[_Kind, str] = {
     "norms": "norms with one block per channel, and fewer channels than multiprocessors,",
     "poolings": "poolings of channels first",
     "convolutions": "kernels of convolutions",
@@ -53,7 +65,7 @@ class _HeldUp:
     """A kernel of tensors with channels first that another layout makes shorter."""
 
     node: int
-    kind: Slow
+    kind: _Kind
     beyond: float
     """Its time in steps beyond that of its bytes and products, ns."""
 
@@ -81,7 +93,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not held_up:
         return
     evidence = list[Evidence]()
-    for kind in CHANNELS_LAST_PARTS:
+    for kind in _GOES:
         if of_kind := [each for each in held_up if each.kind == kind]:
             evidence.append(_seen(tree, of_kind))
     if layouts:
@@ -103,7 +115,7 @@ def chosen_layouts(tree: Contexts) -> ChosenLayouts:
 
     Inductor does not where no convolution has more than 64 channels, as norms tell by their blocks.
     """
-    if 0 < _widest(tree) <= LAYOUT_NARROW:
+    if 0 < _widest(tree) <= CHANNELS_LAST_NARROW:
         return ChosenLayouts((), (0.0, 0.0, 0.0))
     held_up = [each for each in _held_up(tree) if each.kind == "convolutions"]
     layouts = _layouts(tree)
@@ -172,7 +184,7 @@ def _goes(
     """Return the time that goes with channels last, ns: at least, likely, at most."""
     changes = float(tree.time[layouts].sum())
     low, mid, high = (
-        layout * changes + sum(CHANNELS_LAST_PARTS[each.kind][at] * each.beyond for each in held_up)
+        layout * changes + sum(_GOES[each.kind][at] * each.beyond for each in held_up)
         for at, layout in enumerate((0.5, 1.0, 1.0))
     )
     return low, mid, high

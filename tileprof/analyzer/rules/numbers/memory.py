@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 # -- bank_conflicts
 
 BANK_CONFLICTS_MUCH = 0.4
@@ -37,21 +35,22 @@ COALESCING_MUCH = 0.4
 LAYOUT_COPIES_HOT = 0.03
 """Of the devices' time, above which copies are worth a change."""
 
-LAYOUT_NARROW = 64
+# -- channels_last
+
+CHANNELS_LAST_NARROW = 64
 """Channels up to which Inductor keeps a convolution's layout (PyTorch 2.11)."""
 
-Slow: TypeAlias = Literal["norms", "poolings", "convolutions"]
-"""Kernels that channels first holds up."""
+CHANNELS_LAST_NORMS = (0.3, 0.8, 1.0)
+"""Of the time that norms with a block per channel take beyond that of their bytes, what goes with
+channels last: at least, likely, at most. Of this and the next two, what went was measured together
+with changes of layout, on a residual block (0.8; PyTorch 2.11, H200, 2026-11)."""
 
-CHANNELS_LAST_PARTS: dict[Slow, tuple[float, float, float]] = {
-    "norms": (0.3, 0.8, 1.0),
-    "poolings": (0.0, 0.4, 0.8),
-    "convolutions": (0.0, 0.5, 0.9),
-}
-"""Of the time beyond that of their bytes and products, what goes with channels last: at least,
-likely, at most. Measured together with changes of layout on VGG-19 and a residual block (training),
-an inception module and an inverted residual block (inference): 0.3 of poolings, 0.8 of norms with a
-block per channel, 0.5 of convolutions (PyTorch 2.11, H200, 2026-11)."""
+CHANNELS_LAST_POOLINGS = (0.0, 0.4, 0.8)
+"""The same of poolings, on VGG-19 in training (0.3) and an inception module in inference (0.4)."""
+
+CHANNELS_LAST_CONVOLUTIONS = (0.0, 0.5, 0.9)
+"""The same of convolutions without tensor cores and of products, on an inverted residual block in
+inference (0.5)."""
 
 # -- narrow_access
 
