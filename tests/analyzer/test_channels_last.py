@@ -30,8 +30,9 @@ def beside(kernel: str, blocks: float = 1e5, layout: float = 0.0, floor: float =
     step.builder.declare(Metric("blocks", "1"))
     line = step.frame(step.top, "forward", 41)
     moved = floor * MS * 1e-9 * PEAKS["hbm_copy"]
-    op = step.op(line, OPERATIONS[kernel], bytes=moved, flops=1.0)
-    node = step.launch(op, kernel, 20 * MS)
+    backward = kernel == NORM
+    op = step.op(line, OPERATIONS[kernel], backward=backward, bytes=moved, flops=1.0)
+    node = step.launch(op, kernel, 20 * MS, backward=backward)
     step.builder.add(node, "blocks", 20 * blocks)
     product = step.op(line, "aten::mm", flops=76 * MS * 1e-9 * 450e12, bytes=1e3)
     step.launch(product, "sm90_gemm_tf32f32", (80 - layout) * MS)
@@ -71,7 +72,7 @@ def test_layouts_alone_are_told_as_before(profile: Profile) -> None:
 
 @pytest.mark.parametrize(("channels", "adds"), [(64, False), (128, True)])
 def test_compilers_leave_narrow_convolutions_alone(channels: float, adds: bool) -> None:
-    """A compiler chooses channels last from 65 channels on, which a norm's blocks tell."""
+    """In training it chooses channels last from 65 channels on, which a norm's blocks tell."""
     with_layouts, without = (
         only(beside(NORM, channels, layout), "fusion").program_gain for layout in (5.0, 0.0)
     )

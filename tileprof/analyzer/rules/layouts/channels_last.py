@@ -113,9 +113,10 @@ def find(program: Program) -> Iterator[Draft]:
 def chosen_layouts(tree: Contexts) -> ChosenLayouts:
     """Return what goes where a compiler keeps channels last, norms and poolings left out.
 
-    Inductor does not where no convolution has more than 64 channels, as norms tell by their blocks.
+    Inductor does not in training where no convolution has more than 64 channels, as norms tell by
+    their blocks.
     """
-    if 0 < _widest(tree) <= CHANNELS_LAST_NARROW:
+    if tree.backward.any() and 0 < _widest(tree) <= CHANNELS_LAST_NARROW:
         return ChosenLayouts((), (0.0, 0.0, 0.0))
     held_up = [each for each in _held_up(tree) if each.kind == "convolutions"]
     layouts = _layouts(tree)

@@ -38,7 +38,8 @@ LAYOUT_COPIES_HOT = 0.03
 # -- channels_last
 
 CHANNELS_LAST_NARROW = 64
-"""Channels up to which Inductor keeps a convolution's layout (PyTorch 2.11)."""
+"""Channels up to which Inductor keeps the layout in training, if no convolution has more (its
+`decide_layout_opt`, PyTorch 2.13)."""
 
 CHANNELS_LAST_NORMS = (0.3, 0.8, 1.0)
 """Of the time that norms with a block per channel take beyond that of their bytes, what goes with

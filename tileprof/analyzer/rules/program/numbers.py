@@ -223,8 +223,9 @@ of it, a residual block (batch norms, training) half (PyTorch 2.11, H200, 2026-1
 
 FUSION_LAYOUTS = (0.0, 0.75, 1.0)
 """Of what channels last takes away, what goes where a compiler chooses the layout: at least,
-likely, at most. By hand: Inductor keeps channels first where one convolution is grouped, or has
-half as many outputs as inputs, and in very large graphs."""
+likely, at most. By hand: Inductor keeps channels first in training where one convolution is
+grouped or has half as many outputs as inputs, and in inference where most work is grouped
+(`decide_layout_opt`, PyTorch 2.13)."""
 
 FUSION_NAMED = 4
 """Kernels of a chain that a sentence names."""
