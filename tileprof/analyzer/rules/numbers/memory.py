@@ -35,6 +35,24 @@ COALESCING_MUCH = 0.4
 LAYOUT_COPIES_HOT = 0.03
 """Of the devices' time, above which copies are worth a change."""
 
+# -- channels_last
+
+CHANNELS_LAST_NARROW = 64
+"""Channels up to which Inductor keeps the layout in training, if no convolution has more (its
+`decide_layout_opt`, PyTorch 2.13)."""
+
+CHANNELS_LAST_NORMS = (0.3, 0.8, 1.0)
+"""Of the time that norms with a block per channel take beyond that of their bytes, what goes with
+channels last: at least, likely, at most. Of this and the next two, what went was measured together
+with changes of layout, on a residual block (0.8; PyTorch 2.11, H200, 2026-11)."""
+
+CHANNELS_LAST_POOLINGS = (0.0, 0.4, 0.8)
+"""The same of poolings, on VGG-19 in training (0.3) and an inception module in inference (0.4)."""
+
+CHANNELS_LAST_CONVOLUTIONS = (0.0, 0.5, 0.9)
+"""The same of convolutions without tensor cores and of products, on an inverted residual block in
+inference (0.5)."""
+
 # -- narrow_access
 
 NARROW_ACCESS_IN_ORDER = (0.9, 1.25)
