@@ -33,7 +33,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers.shared import COLD, COOL
+from tileprof.analyzer.numbers.shared import COLD, COOL, HARDLY_MULTIPLIES
 from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
 from tileprof.analyzer.program.masks import kind, nearest
 from tileprof.analyzer.rules.numbers.work import (
@@ -42,7 +42,6 @@ from tileprof.analyzer.rules.numbers.work import (
     PRECISION_HIDDEN,
     PRECISION_MEMORY,
     PRECISION_PACES,
-    PRECISION_SLOW,
 )
 from tileprof.profile import DevicePeak
 
@@ -121,7 +120,7 @@ def find(program: Program) -> Iterator[Draft]:
         if not late:
             advice, fixes = f"{_TF32}.", _FIXES[:1]
         narrow = _in_bfloat16(tree, roofs, plain, known, late)
-    if narrow is not None and saved is not None and tree.share(narrow.times[1] - saved[1]) >= COOL:
+    if narrow is not None and saved is not None and _brings_more(tree, narrow, nodes, saved[1]):
         told = (*evidence, _measured(plain, known, _NARROW), *narrow.evidence)
         whole = replace(place, kernel="")
         yield Draft("suggestion", narrow.title, whole, told, narrow.advice, "",
@@ -162,6 +161,14 @@ def _is_plain(name: str) -> bool:
 
 def _title(count: int) -> str:
     return f"{count} kernel{'s' * (count > 1)} multiply 32-bit floats without tensor cores"
+
+
+def _brings_more(tree: Contexts, narrow: _Narrow, nodes: tuple[int, ...], saved: float) -> bool:
+    """Return whether bfloat16 makes the program likely shorter than TF32 does, which saves that
+    much of the products' time, ns."""
+    most = tree.unrecorded_time - tree.host_least
+    more = min(narrow.times[1] * tree.exposed(narrow.nodes, narrow.times[1]), most)
+    return tree.share(more - min(saved * tree.exposed(nodes, saved), most)) >= COOL
 
 
 def _beyond_multiply_adds(tree: Contexts, roofs: Floors, case: KernelCase) -> bool:
@@ -210,7 +217,7 @@ def _saved(
     ratio = peaks[_OLD].value / peaks[new].value
     # Of a kernel that computes far less than it could, something else sets the time.
     multiplying = tree.flops[nodes] / peaks[_OLD].value * 1e9
-    slow = (multiplying > 0) & (multiplying < PRECISION_SLOW * time)
+    slow = (multiplying > 0) & (multiplying < HARDLY_MULTIPLIES * time)
     found = list[float]()
     for pace, reached, casts in zip(PRECISION_PACES, PRECISION_MEMORY, (1.0, 0.5, 0), strict=True):
         least = np.maximum(time * ratio / pace, width * moved / reached)

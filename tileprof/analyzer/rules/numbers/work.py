@@ -90,11 +90,6 @@ PRECISION_HALVED = 0.25
 models on an H200 that were made bfloat16 (`benchmarks/programs/problems.py`), three came within a
 tenth of the whole, one with many strided copies to a quarter."""
 
-PRECISION_SLOW = 0.1
-"""Share of the measured rate of multiply-adds below which they do not set a product's time, so
-that tensor cores likely bring nothing. By hand: a batch of 3 × 3 products had 0.01 of it on an
-H200, thin products for which tensor cores helped 0.2 and more."""
-
 PRECISION_BEYOND = 1.1
 """Multiple of the measured rate of multiply-adds above which a kernel has to use tensor cores: the
 measurement of either may be a few percent off. Too low a number drops true products."""

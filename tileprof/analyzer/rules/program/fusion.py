@@ -8,7 +8,9 @@ results; what the kernels hand to each other stays in registers. At best it take
 longest of them does in one visit, since that one has the most to read and write. A backward pass
 wants some of the results in between, and a reduction has to end before its result is used, so three
 quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
-go, half of that for sure.
+go, half of that for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is
+memory-bound work too: its fused form is a multiplication and a sum, which takes as long as its
+bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves it out.
 
 Rows that are gathered and then added up by index are a run of their own (`gathered_rows`), and so
 are Triton kernels that hand tensors to each other (`handed_over`).
@@ -25,14 +27,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import DEPENDENT, LATE, Contexts
+from tileprof.analyzer.contexts import DEPENDENT, LATE, Column, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
-from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.floors import Floors
+from tileprof.analyzer.numbers.shared import COLD, HARDLY_MULTIPLIES
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.analyzer.rules.program.numbers import FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
+from tileprof.analyzer.rules.program.unread_results import UnreadWork, unread_works
 from tileprof.once import cached_property
 
 _APART = re.compile(
@@ -61,6 +65,8 @@ class _Run:
 
     tree: Contexts
     nodes: list[int]
+    fused: Column
+    """By node, what its work takes as a part of one kernel, ns."""
 
     @cached_property
     def time(self) -> float:
@@ -77,7 +83,7 @@ class _Run:
         """Time of the longest kernel of a visit in all visits, ns."""
         counts = self.tree.count[self.nodes]
         visits = float(np.median(counts))
-        each = self.tree.time[self.nodes] / np.maximum(counts, 1)
+        each = self.fused[self.nodes] / np.maximum(counts, 1)
         return min(float(each.max()) * visits, self.time)
 
     @cached_property
@@ -123,21 +129,41 @@ def find(program: Program) -> Iterator[Draft]:
         return
     yield from gathered_rows.find(tree)
     yield from handed_over.find(tree)
-    runs = [run for run in _runs(tree) if tree.share(run.above) >= COLD]
+    unread = unread_works(tree)
+    runs = [run for run in _runs(tree, unread) if tree.share(run.above) >= COLD]
     if not runs:
         return
     runs.sort(key=lambda run: -run.above)
-    yield _draft(tree, runs)
+    yield _draft(tree, runs, unread)
 
 
-def _runs(tree: Contexts) -> Iterator[_Run]:
-    """Runs of at least two kernels of one pass, products left out."""
+def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
+    """Runs of at least two kernels of one pass, products and unread work left out."""
     kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
+    for each in unread:
+        kernels[list(each.nodes)] = False
     attention = tree.below(written_out(tree))  # which `attention` tells
+    thin = _hardly_multiplying(tree)
+    fused = tree.time.copy()
+    fused[list(thin)] = np.minimum(list(thin.values()), fused[list(thin)])
     for nodes in tree.runs(
-        kernels, lambda node: None if attention[node] or _apart(tree, node) else True
+        kernels,
+        lambda node: None if attention[node] or (node not in thin and _apart(tree, node)) else True,
     ):
-        yield from _long_enough(tree, nodes)
+        yield from _long_enough(_Run(tree, nodes, fused))
+
+
+def _hardly_multiplying(tree: Contexts) -> dict[int, float]:
+    """Return what the bytes of products take that hardly multiply, ns, by their nodes."""
+    floors, found = Floors(tree), dict[int, float]()
+    for case in tree.program.kernels:
+        peak = floors.roofs(case).peaks.get("fma_float32")
+        for node in case.nodes:
+            multiplying = float(tree.flops[node]) / peak.value * 1e9 if peak else 0.0
+            slow = 0 < multiplying < HARDLY_MULTIPLIES * float(tree.time[node])
+            if slow and floors.limits.get(node) == "memory":
+                found[node] = float(floors.floor[node])
+    return found
 
 
 def _apart(tree: Contexts, node: int) -> bool:
@@ -146,13 +172,12 @@ def _apart(tree: Contexts, node: int) -> bool:
     return not names[1] or any(_APART.search(each) or _OPTIMIZER.search(each) for each in names)
 
 
-def _long_enough(tree: Contexts, nodes: list[int]) -> Iterator[_Run]:
-    run = _Run(tree, nodes)
-    if len(nodes) > 1 and run.time >= SMALL_KERNELS_SHORT * run.launches:
+def _long_enough(run: _Run) -> Iterator[_Run]:
+    if len(run.nodes) > 1 and run.time >= SMALL_KERNELS_SHORT * run.launches:
         yield run
 
 
-def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
+def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
     count = sum(len(run.nodes) for run in runs)
     time, above = (sum(getattr(run, what) for run in runs) for what in ("time", "above"))
     first = runs[0]
@@ -181,10 +206,18 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
             f"disappear"
         )
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
-    low, mid, high = (part * above for part in FUSION_PARTS)
+    gone = sum(each.time for each in unread)
+    if tree.share(gone) >= COLD:
+        told = (
+            f"torch.compile leaves out what nothing reads: {percent(tree.share(gone))} of the time"
+        )
+        evidence.append(Evidence("activities", told))
+        exposed = (exposed * above + gone) / (above + gone)
+    low, mid, high = (part * above + gone for part in FUSION_PARTS)
+    unrecorded += gone
     saving = tree.saving(low + between / 2, mid + between, high + most, between, most, unrecorded)
     place = tree.place(first.place)
-    nodes = [node for run in runs for node in run.nodes]
+    nodes = [node for run in (*runs, *unread) for node in run.nodes]
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
