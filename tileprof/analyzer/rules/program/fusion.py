@@ -217,7 +217,8 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
     unrecorded += gone
     saving = tree.saving(low + between / 2, mid + between, high + most, between, most, unrecorded)
     place = tree.place(first.place)
-    nodes = [node for run in (*runs, *unread) for node in run.nodes]
+    nodes = [node for run in runs for node in run.nodes]
+    nodes += [node for each in unread for node in each.nodes]
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
