@@ -120,6 +120,15 @@ def test_autocast_is_not_advised_where_launches_come_late(slack: float, advised:
     assert (Autocast() in finding.fixes) == advised
 
 
+def test_a_host_that_hardly_works_is_no_limit() -> None:
+    """It waits a millisecond of each step, and does nothing else: it waits for the rest of the
+    100 ms later, after its steps."""
+    step = products()
+    step.wait(step.top, 1 * MS)
+    gain = only(products().profile(PEAKS), "precision").program_gain
+    assert only(step.profile(PEAKS), "precision").program_gain == gain
+
+
 def test_each_kernel_has_its_own_roof() -> None:
     """Of two kernels of 20 ms one becomes 3, the other is bound by its bytes and stays."""
     step = products(time=20)
