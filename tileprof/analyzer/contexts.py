@@ -291,8 +291,9 @@ class Contexts(Nodes):
         waits = self.host_waits(self.steps.inside)
         if not waits:
             return 0.0
-        spent = float(self.own("cpu_time")[self.steps.inside].sum()) or self.steps.time
-        return max(0.0, min(self.steps.time, spent) - waits) * (1 - self._recording_part)
+        most = self.steps.time - waits
+        worked = max(0.0, float(self.own("cpu_time")[self.steps.inside].sum()) - waits) or most
+        return max(0.0, min(most, worked)) * (1 - self._recording_part)
 
     @cached_property
     def recording(self) -> str:
