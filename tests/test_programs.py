@@ -163,13 +163,21 @@ def test_first_suggestion_is_judged_by_what_it_names() -> None:
         "bf16": {**RIGHT, "gain": 1.5},
         "compile": {**RIGHT, "gain": 1.6},
     }
-    good = scores.judged(report(finding("precision", [1.2, 1.4, 1.6])), changes)
+    both = "set_float32_matmul_precision, or bfloat16"
+    good = scores.judged(report(finding("precision", [1.2, 1.4, 1.6], advice=both)), changes)
     assert (good["best"], good["enough"], good["inside"]) == ("compile", True, True)
     assert good["brought"] == 1.5
     assert good["least_brought"] == 1.4
     assert good["predicted"] == {
         "tf32": [1.2, 1.4, 1.6], "bf16": [1.2, 1.4, 1.6], "compile": None
     }  # fmt: skip
+    half = finding("precision", [1.3, 1.5, 1.7], advice="bfloat16")
+    tf32 = finding("precision", [1.2, 1.4, 1.6], advice="set_float32_matmul_precision")
+    each = scores.judged(report(half, tf32), changes)
+    assert each["first"]["names"] == ["bf16"]
+    assert (each["predicted"]["tf32"], each["predicted"]["bf16"]) == (
+        [1.2, 1.4, 1.6], [1.3, 1.5, 1.7]
+    )  # fmt: skip
     bad = scores.judged(report(finding("bank-conflict", [1.2, 1.4, 1.6])), changes)
     assert (bad["enough"], bad["inside"], bad["brought"]) == (False, False, 1.0)
 
@@ -219,7 +227,8 @@ def test_accounted_time_is_of_kernels_with_a_cause_or_at_their_roof() -> None:
 def test_summary_counts_silence_as_a_gain_of_one() -> None:
     """A change that nothing predicts has an error of 100 %."""
     changes = {"tf32": {**RIGHT, "gain": 1.5}, "compile": {**RIGHT, "gain": 2.0}}
-    held = scores.judged(report(finding("precision", [1.2, 1.6, 1.8])), changes)
+    said = finding("precision", [1.2, 1.6, 1.8], advice="set_float32_matmul_precision")
+    held = scores.judged(report(said), changes)
     row = {"program": "gpt2_train", "changes": changes, "judged": {"plain": held}}
     found = scores.summary([row], "plain")
     assert found["enough"] == 0

@@ -102,9 +102,13 @@ CHANGES: dict[str, Change] = {
         ("alignment", "tile-quantisation"),
         comparable=True,
     ),
-    "tf32": Change("TF32 products", ("precision", "tensor-core-missed")),
-    "bf16": Change("bf16 autocast", ("precision", "tensor-core-missed")),
-    "half": Change("weights and data in bf16", ("precision", "tensor-core-missed", "wide-types")),
+    "tf32": Change(
+        "TF32 products", ("precision/set_float32_matmul_precision", "tensor-core-missed")
+    ),
+    "bf16": Change("bf16 autocast", ("precision/bfloat16", "tensor-core-missed")),
+    "half": Change(
+        "weights and data in bf16", ("precision/bfloat16", "tensor-core-missed", "wide-types")
+    ),
     "float32": Change("floats instead of doubles", ("precision", "slow-math", "wide-types")),
     "channels-last": Change("`channels_last`", ("channels-last", "layout-copies")),
     "sdpa": Change("`scaled_dot_product_attention`", ("attention", "fusion/attention")),

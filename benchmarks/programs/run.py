@@ -34,6 +34,8 @@ from typing import Any
 from benchmarks.programs import frozen, problems, scores
 from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen
 from benchmarks.programs.members import ROOT, FailedError, Member, Settings
+from tileprof import load
+from tileprof.errors import TileprofError
 
 RESULTS = ROOT / "benchmarks" / "results"
 ROUNDS = 11
@@ -325,8 +327,10 @@ def judge_again(record: dict[str, Any], folder: Path) -> None:
             if path.exists():
                 future: Future[dict[str, Any]] = Future()
                 try:
+                    if ended := load(path).tables.provenance.get("ended early"):
+                        raise FailedError(f"its recording ended {ended}")
                     future.set_result(report_of(path))
-                except FailedError as failed:
+                except (FailedError, TileprofError) as failed:
                     future.set_exception(failed)
                 add_report(row, kind, future)
         print(told(row), flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import found, only
-from tests.analyzer.steps import LATE, MS, Step
+from tests.analyzer.steps import FILE, LATE, MS, Step
 
 LONG = 50e3
 """Mean time of a launch, ns: many times what launching takes."""
@@ -44,6 +44,36 @@ def test_a_run_and_its_gain() -> None:
     assert finding.title.startswith("6 memory-bound kernels")
     assert "NewGELU.forward" in finding.title
     assert "torch.nn.functional.gelu" in finding.author
+
+
+@pytest.mark.parametrize(("rate", "kernels"), [(1e12, 4), (20e12, 2)])
+def test_a_product_that_hardly_multiplies_is_part_of_a_run(rate: float, kernels: int) -> None:
+    """At 1 TFLOP/s of 60 a product of 50 µs is bound by its bytes, as its neighbours are; at 20 it
+    ends the run before it."""
+    step = Step()
+    forward = step.frame(step.top, "forward", 9)
+    for name in ("mul", "exp", "bmm", "add"):
+        work = {"flops": 20 * LONG * 1e-9 * rate, "bytes": 20 * LONG * 1e-9 * 2e12}
+        op = step.op(forward, f"aten::{name}", **(work if name == "bmm" else {}))
+        step.launch(op, "magma_sgemm" if name == "bmm" else f"elementwise_{name}", 20 * LONG)
+    finding = only(step.profile({"fma_float32": 60e12, "hbm_copy": 4e12}), "fusion")
+    assert finding.title.startswith(f"{kernels} memory-bound kernels")
+
+
+def test_what_nothing_reads_goes_with_compiling() -> None:
+    """Of 600 µs, 100 are of a line whose result is never read; of a run of two that is left, half
+    goes likely three quarters: 37.5 of 50 µs."""
+    source = "def forward(self, x):\n    unread = x.exp()\n    return x.mul(2).add(1)\n"
+    step = Step()
+    for line, name, time in ((2, "exp", 2), (3, "mul", 1), (3, "add", 1)):
+        op = step.op(step.frame(step.top, "forward", line), f"aten::{name}")
+        step.launch(op, f"elementwise_{name}", 20 * time * LONG)
+    step.launch(step.op(step.frame(step.top, "forward", 4), "aten::mm"), "nvjet_hsh", 160 * LONG)
+    profile = step.profile(sources={FILE: source})
+    gain = only(profile, "fusion").program_gain
+    assert gain is not None
+    assert gain.mid == pytest.approx(1 / (1 - (100 + 37.5) / 600))
+    assert found(profile, "unread-results")
 
 
 def test_launches_that_go_take_their_gaps_along() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.analyzer.made import Made, found, only, program, report_of
 from tests.analyzer.steps import MS, Step, training
-from tileprof.analyzer.fixes import Autocast
+from tileprof.analyzer.fixes import Autocast, MatmulPrecision
 from tileprof.profile import DeviceInfo, Metric
 
 PEAKS = {"fma_float32": 60e12, "tensor_tf32": 400e12}
@@ -36,14 +36,76 @@ def test_by_measured_peaks() -> None:
     assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.8, 1 / 0.68, 1 / 0.66))
 
 
-@pytest.mark.parametrize(("flops", "moved"), [(20 * 4e12, 0), (0, 20 * 3e10)])
-def test_no_faster_than_a_roof(flops: float, moved: float) -> None:
-    """4 TFLOP at 400 TFLOP/s, or 30 GB at 3 TB/s, take 10 ms of each step: 30 go, not 34."""
-    finding = only(
-        products(flops=flops, moved=moved).profile({**PEAKS, "hbm_copy": 3e12}), "precision"
-    )
-    assert finding.program_gain is not None
-    assert finding.program_gain.mid == pytest.approx(1 / 0.7)
+def test_no_faster_than_four_fifths_of_the_memory() -> None:
+    """30 GB at 3 TB/s take 10 ms of each step at best, likely 12.5: 27.5 go, not 34."""
+    profile = products(moved=20 * 3e10).profile({**PEAKS, "hbm_copy": 3e12})
+    gain = only(profile, "precision").program_gain
+    assert gain is not None
+    assert (gain.mid, gain.high) == pytest.approx((1 / 0.725, 1 / 0.7))
+
+
+@pytest.mark.parametrize(("rate", "plain"), [(55e12, True), (80e12, False)])
+def test_a_kernel_above_the_rate_of_multiply_adds_uses_tensor_cores(
+    rate: float, plain: bool
+) -> None:
+    """The device does 60 TFLOP/s without; the evidence has the rate."""
+    profile = products(flops=20 * 0.04 * rate).profile(PEAKS)
+    assert len(found(profile, "precision")) == plain
+    if plain:
+        assert "at 55 TFLOP/s" in only(profile, "precision").evidence[1].text
+
+
+def test_a_product_that_hardly_multiplies_likely_stays() -> None:
+    """At 1 TFLOP/s of 60, something else sets its time: nothing is likely, all of it possible."""
+    assert not found(products(flops=20 * 0.04 * 1e12).profile(PEAKS), "precision")
+    assert found(products(flops=20 * 0.04 * 10e12).profile(PEAKS), "precision")
+
+
+NARROW = {**PEAKS, "tensor_bfloat16": 800e12, "hbm_copy": 3e12}
+
+
+def test_bfloat16_halves_bytes_of_other_kernels_too() -> None:
+    """Products take 40 × 60 / 800 / 0.75 = 4 ms; of 60 ms, 48 are bytes, of which 24 go."""
+    step = products()
+    op = step.op(step.top, "aten::mul", bytes=20 * 0.048 * 3e12)
+    step.launch(op, "elementwise_of_floats", 60 * MS)
+    half, tf32 = found(step.profile(NARROW), "precision")
+    assert (half.fixes, tf32.fixes) == ((Autocast(),), (MatmulPrecision(),))
+    assert "torch.bfloat16" in half.author
+    assert "bfloat16" not in tf32.author
+    assert half.program_gain is not None
+    assert half.program_gain.mid == pytest.approx(160 / (160 - 36 - 24))
+
+
+def moving(name: str, backward: bool = False) -> list[float]:
+    """Likely gains of precision beside a kernel of 60 ms, 48 of them for its bytes."""
+    step = products(moved=20 * 3e9)
+    op = step.op(step.top, "aten::mul", bytes=20 * 0.048 * 3e12)
+    step.launch(op, name, 60 * MS)
+    step.launch(step.op(step.top, "aten::add", backward=backward), "adds", 0.1 * MS,
+                backward=backward)  # fmt: skip
+    gains = (each.program_gain for each in found(step.profile(NARROW), "precision"))
+    return [round(160.1 * (1 - 1 / gain.mid), 2) for gain in gains if gain is not None]
+
+
+@pytest.mark.parametrize(
+    ("name", "saved"),
+    [
+        ("scale<float>", [60.0, 32.0]),
+        ("scale", [60.0, 32.0]),
+        ("scale<long>", [36.0, 32.0]),
+        ("scale<c10::BFloat16>", [36.0, 32.0]),
+        ("scale<c10::BFloat16, float>", [60.0, 32.0]),
+    ],
+)
+def test_other_types_are_not_halved(name: str, saved: list[float]) -> None:
+    """Of 60 ms, 24 go where a kernel may move 32-bit floats: its name has no other type alone."""
+    assert moving(name) == saved
+
+
+def test_autocast_in_training() -> None:
+    """Products alone become faster, and half of the casts takes a millisecond of their bytes."""
+    assert moving("scale<float>", backward=True) == [35.5, 32.0]
 
 
 @pytest.mark.parametrize(("slack", "advised"), [(0.4, True), (0.6, False)])
@@ -56,6 +118,16 @@ def test_autocast_is_not_advised_where_launches_come_late(slack: float, advised:
     finding = only(step.profile(PEAKS), "precision")
     assert ("run the model under torch.autocast" in finding.author) == advised
     assert (Autocast() in finding.fixes) == advised
+
+
+def test_a_host_that_hardly_works_is_no_limit() -> None:
+    """It waits a millisecond of each step and works for five: it waits for the rest of the 100 ms
+    later, after its steps."""
+    step = products()
+    step.wait(step.top, 1 * MS)
+    step.op(step.top, "aten::view", cpu_time=5 * MS)
+    gain = only(products().profile(PEAKS), "precision").program_gain
+    assert only(step.profile(PEAKS), "precision").program_gain == gain
 
 
 def test_each_kernel_has_its_own_roof() -> None:
@@ -88,7 +160,9 @@ def test_usual_peaks_of_the_name_of_a_device_that_was_not_measured() -> None:
     """An H200 reaches 65 TFLOP/s without tensor cores and 453 with them."""
     profile = products().profile()
     device = DeviceInfo("cuda:0", name="NVIDIA H200", multiprocessors=132)
-    finding = only(replace(profile, tables=replace(profile.tables, devices=(device,))), "precision")
+    tables = replace(profile.tables, devices=(device,))
+    half, finding = found(replace(profile, tables=tables), "precision")
+    assert "897 with tensor cores" in half.evidence[-1].text
     assert finding.severity == "suggestion"
     assert finding.evidence[-1].text == (
         "another device of this name was measured at 65 TFLOP/s without and 453 with tensor cores"

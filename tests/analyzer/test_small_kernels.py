@@ -183,6 +183,17 @@ def test_kernels_of_one_operation() -> None:
     )
 
 
+@pytest.mark.parametrize(("products", "chains"), [(6000, 0), (20, 1)])
+def test_recurrence_of_a_library(products: int, chains: int) -> None:
+    """An operation that launches a cell and a product in turn is a loop that no compiler sees; one
+    product a visit is no part of a loop."""
+    step = Step()
+    op = step.op(step.frame(step.top, "train", 168), "aten::_cudnn_rnn")
+    step.launch(op, "elemWiseRNNcell", 6000 * SHORT, 6000, gaps={LATE: 6000 * SHORT})
+    step.launch(op, "cutlass_80_simt_sgemm_32x128", products * SHORT, products)
+    assert len(found(step.profile(), "small-kernels")) == chains
+
+
 def test_functions_are_told_apart() -> None:
     """Two of two kernels each, in a caller that launches a product too, are no chain."""
     step = Step()

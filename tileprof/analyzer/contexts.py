@@ -285,12 +285,15 @@ class Contexts(Nodes):
         """Time of steps in which the host works and does not wait, as it likely is without a
         recording, ns; 0 where it never waits, so that its work is not known.
 
-        No faster kernel makes steps shorter than that.
+        A host that is ahead may wait for devices after its steps only, so it works no longer than
+        its own time in them. No faster kernel makes steps shorter than that.
         """
         waits = self.host_waits(self.steps.inside)
         if not waits:
             return 0.0
-        return max(0.0, self.steps.time - waits) * (1 - self._recording_part)
+        most = self.steps.time - waits
+        worked = max(0.0, float(self.own("cpu_time")[self.steps.inside].sum()) - waits) or most
+        return max(0.0, min(most, worked)) * (1 - self._recording_part)
 
     @cached_property
     def recording(self) -> str:

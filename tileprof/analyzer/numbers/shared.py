@@ -57,6 +57,12 @@ COOL = 0.02
 """Share of the time, or of the samples, below which a gain is that of another measurement: the
 threshold of rules whose evidence is less direct than that of `COLD`. By hand."""
 
+HARDLY_MULTIPLIES = 0.1
+"""Share of the measured rate of multiply-adds below which they do not set a product's time: tensor
+cores likely bring nothing, and a compiler writes it as multiplications and a sum. By hand: a batch
+of 3 × 3 products had 0.01 of it on an H200, thin products for which tensor cores helped 0.2 and
+more."""
+
 LONGEST_SAVING = 0.98
 """Largest share of a kernel's time that a single change can save."""
 

@@ -1,30 +1,48 @@
 """Products of 32-bit floats without tensor cores, on a device that has them.
 
 Static: the name of a library's kernel tells how it multiplies (`sgemm`, `simt`, `f32f32_f32f32`:
-plain multiply-adds; `tf32`, `s1688`: tensor cores). Dynamic: its time, and what the device was
+plain multiply-adds; `tf32`, `s1688`: tensor cores). A kernel whose operations come faster than
+multiply-adds without tensor cores can is none of these. Dynamic: its time, and what the device was
 measured to do both ways. At the same part of the roof a kernel takes old peak / new peak of its
-time, and never less than its operations at the new peak, or its bytes at that of the memory; that
-is the most. Tensor cores wait sooner for memory and for the ends of tiles than plain multiply-adds,
-so three quarters of that pace are taken for likely, three tenths of it for sure. Where a device was
-not measured, the usual peaks of its name count; without these there is no number. Autocast launches
-casts besides, so it is not advised where launches come late.
+time, and never less than its bytes at the memory's peak; that is the most. Tensor cores wait sooner
+for memory and for the ends of tiles than plain multiply-adds, so three quarters of that pace are
+taken for likely, three tenths of it for sure. Where a product hardly multiplies, something else
+sets its time, and likely stays. Where a device was not measured, the usual peaks of its name count;
+without these there is no number.
+
+There are two changes, and each has a finding with its own gain. TF32 changes products alone.
+bfloat16 is faster there, and where a program only infers, weights and activations in it halve the
+bytes of all other kernels too: of these, the time that the bytes take at the memory's peak halves,
+not what is spent on indices. In training, autocast casts the operands of products, which takes
+time, and launches a kernel for each cast, so it is not advised where launches come late. Where
+bfloat16 brings no more than TF32, it is left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.numbers.shared import COLD, COOL, HARDLY_MULTIPLIES
 from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
-from tileprof.analyzer.rules.numbers.work import PRECISION_HIDDEN, PRECISION_PACES
+from tileprof.analyzer.program.masks import kind, nearest
+from tileprof.analyzer.rules.numbers.work import (
+    PRECISION_BEYOND,
+    PRECISION_HALVED,
+    PRECISION_HIDDEN,
+    PRECISION_MEMORY,
+    PRECISION_PACES,
+)
 from tileprof.profile import DevicePeak
 
 _PLAIN = re.compile(
@@ -35,16 +53,28 @@ _PLAIN = re.compile(
 _TENSOR = re.compile(
     r"tf32|bf16|f16|s1688|s16816|h884|h1688|tensorop|3xtf32|dgemm|zgemm", re.IGNORECASE
 )
-_OLD, _NEW = "fma_float32", "tensor_tf32"
+_OTHER_TYPES = re.compile(r"bf16|f16|bfloat16|half|double|\blong\b|\bint\b|\bbool\b", re.IGNORECASE)
+_FLOATS = re.compile(r"\bfloat\b|f32", re.IGNORECASE)
+_OLD, _NEW, _NARROW = "fma_float32", "tensor_tf32", "tensor_bfloat16"
 _TF32 = (
     "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores:"
     ' torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True for'
     " convolutions"
 )
-_ADVICE = f"{_TF32}; or run the model under torch.autocast with bfloat16."
+_BOTH = f"{_TF32}; or run the model under torch.autocast with bfloat16."
 _WITHOUT_CASTS = (
     f"{_TF32}. Leave torch.autocast for later: it launches a kernel for each cast, and launches"
     " already come late here."
+)
+_BFLOAT16 = (
+    "If 7 bits of mantissa suffice, keep weights and activations in bfloat16:"
+    " model.to(torch.bfloat16), and inputs too. Check the results: products still add up in 32"
+    " bits, but all that is stored is rounded."
+)
+_AUTOCAST = (
+    "If 7 bits of mantissa suffice, run forward passes under"
+    " torch.autocast(device_type, dtype=torch.bfloat16): products get operands of 16 bits, weights"
+    " stay in 32. Check that the loss still falls."
 )
 _ADVICE_FOR_JAX = (
     "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores: set"
@@ -60,26 +90,43 @@ def find(program: Program) -> Iterator[Draft]:
     if not plain:
         return
     tree = Contexts(program)
+    roofs = Floors(tree)
+    plain = [case for case in plain if not _beyond_multiply_adds(tree, roofs, case)]
+    if not plain:
+        return
     time = sum(tree.in_steps(case) for case in plain)
     share = tree.share(time)
     node = plain[0].nodes[0]
     place = tree.place(node)
     nodes = tuple(each for case in plain for each in case.nodes)
-    advice, fixes = (_ADVICE_FOR_JAX, ()) if tree.jax[node] else (_ADVICE, _FIXES)
-    if not tree.jax[node] and 1 - tree.exposed_recorded(nodes) >= PRECISION_HIDDEN:
+    advice, fixes = (_ADVICE_FOR_JAX, ()) if tree.jax[node] else (_BOTH, _FIXES)
+    late = 1 - tree.exposed_recorded(nodes) >= PRECISION_HIDDEN
+    if not tree.jax[node] and late:
         advice, fixes = _WITHOUT_CASTS, _FIXES[:1]
     static = Evidence("static", f"{plain[0].name} multiplies 32-bit floats without tensor cores")
     if not time:
         yield Draft("warning", _title(len(plain)), place, (static,), advice, fixes=fixes)
         return
     text = f"{len(plain)} such kernels take {percent(share)} of {tree.whose}"
-    evidence = [static, Evidence("activities", text)]
+    evidence = [static, Evidence("activities", text + _pace(tree, plain))]
     if share < COLD:
         yield Draft("ignore", "32-bit products without tensor cores that take little time", place,
                     tuple(evidence), "Leave it: they hardly run.", confidence="high")  # fmt: skip
         return
-    saving, told = _saving(tree, plain)
-    evidence += [Evidence("activities", told)] if told else []
+    known = _peaks(roofs, plain, _NEW)
+    saved = _saved(tree, plain, known, _NEW) if known else None
+    narrow = None
+    if _peaks(roofs, plain, _NARROW) and saved is not None and not tree.jax[node]:
+        if not late:
+            advice, fixes = f"{_TF32}.", _FIXES[:1]
+        narrow = _in_bfloat16(tree, roofs, plain, known, late)
+    if narrow is not None and saved is not None and _brings_more(tree, narrow, nodes, saved[1]):
+        told = (*evidence, _measured(plain, known, _NARROW), *narrow.evidence)
+        whole = replace(place, kernel="")
+        yield Draft("suggestion", narrow.title, whole, told, narrow.advice, "",
+                    tree.saving(*narrow.times), nodes=narrow.nodes, fixes=_FIXES[1:])  # fmt: skip
+    evidence += [_measured(plain, known, _NEW)] if known else []
+    saving = None if saved is None else tree.saving(*saved)
     yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), advice, "", saving,
                 nodes=nodes, fixes=fixes)  # fmt: skip
 
@@ -101,6 +148,13 @@ def plain_products(program: Program) -> list[KernelCase]:
     return [case for case in found if not (allowed and of_convolutions[list(case.nodes)].all())]
 
 
+def set_by_libraries(case: KernelCase) -> bool:
+    """Return whether a kernel is a library's below an operation, whose setting changes it."""
+    profile = case.program.profile
+    at = nearest(profile, kind(profile, "op"))[list(case.nodes)]
+    return _is_plain(case.name) and bool(len(at)) and bool((at >= 0).all())
+
+
 def _is_plain(name: str) -> bool:
     return bool(_PLAIN.search(name)) and not _TENSOR.search(name)
 
@@ -109,32 +163,113 @@ def _title(count: int) -> str:
     return f"{count} kernel{'s' * (count > 1)} multiply 32-bit floats without tensor cores"
 
 
-def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str]:
-    """What tensor cores save, and by which peaks; nothing where these were not measured."""
-    roofs = Floors(tree)
-    peaks = [each for case in plain if {_OLD, _NEW} <= (each := roofs.roofs(case).peaks).keys()]
-    if len(peaks) < len(plain):
-        return None, ""
-    ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
-
-    def saved(pace: float) -> float:
-        times = ((tree.in_steps(each), _floor(tree, each, peaks[0])) for each in plain)
-        return sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times)
-
-    saving = tree.saving(*map(saved, PRECISION_PACES))
-    old, new = (peaks[0][name].value / 1e12 for name in (_OLD, _NEW))
-    device = "the device was" if plain[0].roofs.peaks else "another device of this name was"
-    told = f"{device} measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
-    return saving, told
+def _brings_more(tree: Contexts, narrow: _Narrow, nodes: tuple[int, ...], saved: float) -> bool:
+    """Return whether bfloat16 makes the program likely shorter than TF32 does, which saves that
+    much of the products' time, ns."""
+    most = tree.unrecorded_time - tree.host_least
+    more = min(narrow.times[1] * tree.exposed(narrow.nodes, narrow.times[1]), most)
+    return tree.share(more - min(saved * tree.exposed(nodes, saved), most)) >= COOL
 
 
-def _floor(tree: Contexts, case: KernelCase, peaks: Mapping[str, DevicePeak]) -> float:
-    """The least time of a kernel's work by measured peaks, ns; 0 where its work is not known."""
+def _beyond_multiply_adds(tree: Contexts, roofs: Floors, case: KernelCase) -> bool:
+    """Return whether a kernel computes faster than the device does without tensor cores."""
+    peak = roofs.roofs(case).peaks.get(_OLD)
     nodes = list(case.nodes)
-    flops, moved = float(tree.flops[nodes].sum()), float(tree.bytes[nodes].sum())
+    flops, time = float(tree.flops[nodes].sum()), float(tree.time[nodes].sum())
+    return peak is not None and flops > PRECISION_BEYOND * peak.value * time / 1e9
+
+
+def _pace(tree: Contexts, plain: list[KernelCase]) -> str:
+    """Words for what the kernels reach by the shapes of their operations, where these are known."""
+    nodes = [node for case in plain for node in case.nodes if tree.flops[node] > 0]
+    time = float(tree.time[nodes].sum())
+    rate = float(tree.flops[nodes].sum()) / time / 1e3 if time else 0.0
+    return f", at {rate:.3g} TFLOP/s by the shapes of their operations" if rate else ""
+
+
+def _peaks(roofs: Floors, plain: list[KernelCase], name: str) -> Mapping[str, DevicePeak]:
+    """Return the peaks of the first kernel's device; none where some device lacks one of them."""
+    found = [roofs.roofs(case).peaks for case in plain]
+    return found[0] if all({_OLD, name} <= peaks.keys() for peaks in found) else {}
+
+
+def _measured(plain: list[KernelCase], peaks: Mapping[str, DevicePeak], new: str) -> Evidence:
+    """Evidence of a device's peaks with and without tensor cores."""
+    before, after = (peaks[name].value / 1e12 for name in (_OLD, new))
+    device = "the device was" if plain[0].roofs.peaks else "another device of this name was"
+    told = f"{device} measured at {before:.3g} TFLOP/s without and {after:.3g} with tensor cores"
+    return Evidence("activities", told)
+
+
+def _saved(
+    tree: Contexts, plain: list[KernelCase], peaks: Mapping[str, DevicePeak], new: str,
+    width: float = 1.0, cast: float = 0.0,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return what tensor cores save of the products' time, ns: at least, likely, at most.
+
+    `width` is the operands' size as a part of now, `cast` how many times the bytes of a product are
+    moved by casts at most.
+    """
     memory = peaks.get("hbm_copy") or peaks.get("hbm_read")
-    compute = flops / peaks[_NEW].value * 1e9
-    return max(compute, moved / memory.value * 1e9 if memory else 0.0)
+    nodes = [node for case in plain for node in case.nodes]
+    time = tree.time[nodes]
+    moved = tree.bytes[nodes] / memory.value * 1e9 if memory else np.zeros(len(nodes))
+    ratio = peaks[_OLD].value / peaks[new].value
+    # Of a kernel that computes far less than it could, something else sets the time.
+    multiplying = tree.flops[nodes] / peaks[_OLD].value * 1e9
+    slow = (multiplying > 0) & (multiplying < HARDLY_MULTIPLIES * time)
+    found = list[float]()
+    for pace, reached, casts in zip(PRECISION_PACES, PRECISION_MEMORY, (1.0, 0.5, 0), strict=True):
+        least = np.maximum(time * ratio / pace, width * moved / reached)
+        left = np.where(slow & (pace < 1), time, np.minimum(least, time)) + casts * cast * moved
+        found.append(max(0.0, float((time - left).sum())))
+    return found[0], found[1], found[2]
+
+
+class _Narrow(NamedTuple):
+    """What bfloat16 brings."""
+
+    times: tuple[float, float, float]
+    """Time that goes in steps, ns: at least, likely, at most."""
+    nodes: tuple[int, ...]
+    title: str
+    advice: str
+    evidence: tuple[Evidence, ...]
+
+
+def _in_bfloat16(
+    tree: Contexts, roofs: Floors, plain: list[KernelCase], peaks: Mapping[str, DevicePeak],
+    late: bool,
+) -> _Narrow | None:  # fmt: skip
+    """Return what bfloat16 brings, with the kernels that it changes; None where its casts would be
+    launched late."""
+    products = tuple(node for case in plain for node in case.nodes)
+    if tree.where(lambda symbol: symbol.phase.endswith("backward")).any():
+        title = "Products of 32-bit floats could have bfloat16 operands under autocast"
+        times = _saved(tree, plain, peaks, _NARROW, width=0.5, cast=1.0)
+        return None if late else _Narrow(times, products, title, _AUTOCAST, ())
+    others = [
+        node for node, limit in roofs.limits.items()
+        if limit == "memory" and _of_floats(tree.profile.names[node]) and not tree.compiling[node]
+    ]  # fmt: skip
+    others = sorted(set(others) - set(products))
+    low, mid, high = _saved(tree, plain, peaks, _NARROW, width=0.5)
+    floors, time = (float(each[others].sum()) for each in (roofs.floor, tree.time))
+    low += PRECISION_HALVED * floors / 2
+    text = (
+        f"{len(others)} kernels that move 32-bit floats take {percent(tree.share(time))} of"
+        f" {tree.whose}; their bytes halve, which take {percent(tree.share(floors))} of it at the"
+        " memory's peak"
+    )
+    evidence = (Evidence("activities", text),) if others else ()
+    title = "Weights and activations are 32-bit floats, which bfloat16 would halve"
+    times = (low, max(low, mid + floors / 2), max(low, mid + floors / 2, high + time / 2))
+    return _Narrow(times, (*products, *others), title, _BFLOAT16, evidence)
+
+
+def _of_floats(name: str) -> bool:
+    """Return whether a kernel may work on 32-bit floats: its name says so, or names no type."""
+    return bool(_FLOATS.search(name)) or not _OTHER_TYPES.search(name)
 
 
 RULE = ProgramRule("precision", find)

@@ -49,6 +49,7 @@ from tileprof.analyzer.rules.program import (
     small_block,
     small_kernels,
     transfers,
+    unread_results,
 )
 from tileprof.analyzer.rules.tile_program import (
     atomic_sums,
@@ -102,6 +103,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     recomputation.RULE,
     recurrence.RULE,
     same_product.RULE,
+    unread_results.RULE,
     jit_update.RULE,
     compiling.RULE,
     precision.RULE,

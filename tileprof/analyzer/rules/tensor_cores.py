@@ -50,6 +50,7 @@ from tileprof.analyzer.rules.numbers.work import (
     TENSOR_CORES_SHEET,
     TENSOR_CORES_SURE,
 )
+from tileprof.analyzer.rules.precision import set_by_libraries
 from tileprof.analyzer.rules.tile_program.hand_products import hand_products
 from tileprof.analyzer.tiles.whole_extents import is_whole
 from tileprof.errors import Location
@@ -118,7 +119,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
             yield _draft(case, _of_remark(case, remark, chosen, *missed))
     yield from hand_products(case)
     code = case.code
-    if code is None or case.remarks:
+    if code is None or case.remarks or set_by_libraries(case):  # which `precision` reports
         return
     if product := _dot(case, code) or _by_hand(case, code):
         yield _draft(case, product)

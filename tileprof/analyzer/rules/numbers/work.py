@@ -80,6 +80,20 @@ does: at least, likely, at most. Tiles of 32-bit operands are half as deep as th
 which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md); a BERT encoder on an H200 reached
 0.36 (benchmarks/results/programs-1of3-2026-11-27.json, embed_texts)."""
 
+PRECISION_MEMORY = (0.6, 0.8, 1.0)
+"""Share of the memory's measured peak that a product on tensor cores reaches where its bytes are
+the limit: at least, likely, at most. Two thin products of NetVLAD on an H200 came to 0.7 in TF32.
+With 1.0 throughout, the gain of thin products is stated too high."""
+
+PRECISION_HALVED = 0.25
+"""Part of what halved bytes likely save of other kernels that goes at least. By hand: of four
+models on an H200 that were made bfloat16 (`benchmarks/programs/problems.py`), three came within a
+tenth of the whole, one with many strided copies to a quarter."""
+
+PRECISION_BEYOND = 1.1
+"""Multiple of the measured rate of multiply-adds above which a kernel has to use tensor cores: the
+measurement of either may be a few percent off. Too low a number drops true products."""
+
 PRECISION_HIDDEN = 0.5
 """Part of the products' time that passes before late launches, from which autocast is not advised:
 most of it, by hand. Each cast is one launch more. Six trainings on an H200 whose launches come late

@@ -10,7 +10,9 @@ kernel takes longer than its bytes do at the memory's measured rate, since a com
 one (`rewritten`). So a single kernel counts too that takes twice as long as that. A backward pass
 wants some of the results in between, and a reduction has to end before its result is used, so three
 quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
-go, half of that for sure.
+go, half of that for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is
+memory-bound work too: its fused form is a multiplication and a sum, which takes as long as its
+bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves it out.
 
 A compiler also chooses the layout of convolutions, channels last for most models: then kernels go
 that only change layouts for them (`channels-last`). It keeps channels first for narrow, grouped and
@@ -36,7 +38,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.numbers.shared import COLD, HARDLY_MULTIPLIES
 from tileprof.analyzer.rules.layouts.channels_last import chosen_layouts
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
@@ -48,6 +50,7 @@ from tileprof.analyzer.rules.program.numbers import (
     FUSION_REWRITES,
     SMALL_KERNELS_SHORT,
 )
+from tileprof.analyzer.rules.program.unread_results import UnreadWork, unread_works
 from tileprof.analyzer.shortfalls import rewritten
 from tileprof.once import cached_property
 
@@ -148,22 +151,42 @@ def find(program: Program) -> Iterator[Draft]:
         return
     yield from gathered_rows.find(tree)
     yield from handed_over.find(tree)
-    runs = [run for run in _runs(tree) if tree.share(run.above) >= COLD]
+    unread = unread_works(tree)
+    runs = [run for run in _runs(tree, unread) if tree.share(run.above) >= COLD]
     if not runs:
         return
     runs.sort(key=lambda run: -run.above)
-    yield _draft(tree, runs)
+    yield _draft(tree, runs, unread)
 
 
-def _runs(tree: Contexts) -> Iterator[_Run]:
-    """Runs of kernels of one pass, products left out; of one where a compiler's takes far less."""
+def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
+    """Runs of kernels of one pass, products and unread work left out; of one where a compiler's
+    takes far less."""
     kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
+    for each in unread:
+        kernels[list(each.nodes)] = False
     attention = tree.below(written_out(tree))  # which `attention` tells
-    times = rewritten(tree, Floors(tree))
+    floors = Floors(tree)
+    times, thin = rewritten(tree, floors), _hardly_multiplying(tree, floors)
+    times[list(thin)] = np.minimum(list(thin.values()), times[list(thin)])
     for nodes in tree.runs(
-        kernels, lambda node: None if attention[node] or _apart(tree, node) else True
+        kernels,
+        lambda node: None if attention[node] or (node not in thin and _apart(tree, node)) else True,
     ):
         yield from _long_enough(_Run(tree, nodes, times))
+
+
+def _hardly_multiplying(tree: Contexts, floors: Floors) -> dict[int, float]:
+    """Return what the bytes of products take that hardly multiply, ns, by their nodes."""
+    found = dict[int, float]()
+    for case in tree.program.kernels:
+        peak = floors.roofs(case).peaks.get("fma_float32")
+        for node in case.nodes:
+            multiplying = float(tree.flops[node]) / peak.value * 1e9 if peak else 0.0
+            slow = 0 < multiplying < HARDLY_MULTIPLIES * float(tree.time[node])
+            if slow and floors.limits.get(node) == "memory":
+                found[node] = float(floors.floor[node])
+    return found
 
 
 def _apart(tree: Contexts, node: int) -> bool:
@@ -178,7 +201,7 @@ def _long_enough(run: _Run) -> Iterator[_Run]:
         yield run
 
 
-def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
+def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
     count = sum(len(run.nodes) for run in runs)
     time, above = (sum(getattr(run, what) for run in runs) for what in ("time", "above"))
     first = runs[0]
@@ -219,19 +242,26 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
             f" away another {percent(tree.share(FUSION_LAYOUTS[1] * likely))}"
         )
         evidence.append(Evidence("activities", told))
+    gone = sum(each.time for each in unread)
+    if tree.share(gone) >= COLD:
+        told = (
+            f"torch.compile leaves out what nothing reads: {percent(tree.share(gone))} of the time"
+        )
+        evidence.append(Evidence("activities", told))
     rewriting = sum(run.by_rewriting for run in runs)
     low, mid, high = (
-        fused * (above - rewriting) + rewritten_part * rewriting + layout * layouts_go
+        fused * (above - rewriting) + rewritten_part * rewriting + layout * layouts_go + gone
         for fused, rewritten_part, layout, layouts_go in zip(
             FUSION_PARTS, FUSION_REWRITES, FUSION_LAYOUTS, layouts.saved, strict=True
         )
     )
     of_exposed = tree.exposed(layouts.nodes, likely)
-    exposed = (exposed * above + of_exposed * likely) / (above + likely)
-    unrecorded += of_exposed * layouts.saved[-1]
+    exposed = (exposed * above + of_exposed * likely + gone) / (above + likely + gone)
+    unrecorded += gone + of_exposed * layouts.saved[-1]
     saving = tree.saving(low + between / 2, mid + between, high + most, between, most, unrecorded)
     place = tree.place(first.place)
     nodes = [*(node for run in runs for node in run.nodes), *layouts.nodes]
+    nodes += [node for each in unread for node in each.nodes]
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.

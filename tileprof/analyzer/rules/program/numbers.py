@@ -334,3 +334,13 @@ TRANSFERS_SLOW_LINK = 12.0
 
 TRANSFERS_LARGE = 1e6
 """Bytes of a copy, below which it is its beginning that takes time, not the link."""
+
+# -- unread_results
+
+UNREAD_RESULTS_MOST = 0.9
+"""Share of the devices' time above which work whose results nobody reads is what the program is
+for: a benchmark. By hand."""
+
+UNREAD_RESULTS_SURE = 0.9
+"""Part of the time of unread work that goes at least: what it shares with its neighbours, such as
+caches, may cost them more or less. By hand."""

@@ -7,7 +7,8 @@ one after the other, the chain is the step's. A chain of them fused takes as lon
 kernel where each element is read and written once, and half of what is above that goes where
 results in between are still written, as a backward pass wants them. Of the gaps before n kernels
 (n - 1) / n go. Before late launches it is the host's time of which as much goes
-(`Contexts.fewer_launches`): kernels that ran meanwhile hid a part of it.
+(`Contexts.fewer_launches`): kernels that ran meanwhile hid a part of it. One operation that
+launches kernels and products in a loop of its own, as a recurrence of cuDNN does, is left out.
 
 A device holds a fixed number of launches (about a thousand) that wait for it. Where a chain fills
 that queue, the host stands in it, though what the queue holds is done in no time; so the host comes
@@ -259,8 +260,20 @@ def _long_enough(
     programs = set(tree.programs_of_jax[nodes].tolist())
     # Whatever is left in one program, XLA had reasons not to fuse.
     fused = len(programs) == 1 and programs != {-1}
-    if chain.length >= SMALL_KERNELS_FEWEST and not fused:
+    if chain.length >= SMALL_KERNELS_FEWEST and not fused and not _loops_inside(tree, nodes):
         yield chain
+
+
+def _loops_inside(tree: Contexts, nodes: list[int]) -> bool:
+    """Return whether one operation of a library launches the kernels in a loop of its own, with
+    products in between, as cuDNN's recurrences do: no compiler sees that loop."""
+    ops = set(tree.ops[nodes].tolist())
+    if len(ops) != 1 or -1 in ops:
+        return False
+    (op,) = ops
+    least = max(float(tree.count[nodes].min()) / 2, SMALL_KERNELS_LOOP * float(tree.count[op]))
+    beside = np.flatnonzero((tree.ops == op) & tree.kind("kernel") & (tree.count >= least))
+    return any(_PRODUCT.search(tree.profile.names[node]) for node in beside)
 
 
 def _fusible(tree: Contexts, node: int) -> bool:
