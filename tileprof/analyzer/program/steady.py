@@ -98,7 +98,7 @@ class Steps:
         found = long_loops(self.profile, self.count)
         held = np.zeros(len(self.profile), bool)
         for loop in found:
-            held |= loop.inside
+            held |= loop.around
         # Copies of weights to the device may take longer than a few seconds of steps.
         work = np.where(kind(self.profile, "kernel"), self.work, 0.0)
         whole = float(work.sum())

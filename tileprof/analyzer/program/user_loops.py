@@ -36,6 +36,8 @@ class UserLoop:
     """Its first line."""
     inside: Mask = field(compare=False, repr=False)
     """Nodes of its iterations, without what ran once or twice in it."""
+    around: Mask = field(compare=False, repr=False)
+    """The same, with that."""
 
 
 def long_loops(profile: Profile, count: Column) -> tuple[UserLoop, ...]:
@@ -65,7 +67,8 @@ def long_loops(profile: Profile, count: Column) -> tuple[UserLoop, ...]:
             taken |= inside
             rare = outermost(profile, inside & (count > 0) & (count < STEADY_FEWEST))
             place = Location(key[1], key[2][0])
-            found.append(UserLoop(iterations, place, inside & ~below(profile, rare)))
+            steady = inside & ~below(profile, rare)
+            found.append(UserLoop(iterations, place, steady, inside))
     return tuple(found)
 
 
