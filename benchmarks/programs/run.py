@@ -316,7 +316,8 @@ def circumstances(device: str) -> dict[str, Any]:
 
 
 def judge_again(record: dict[str, Any], folder: Path) -> None:
-    """Read kept profiles by the analyzer of now."""
+    """Read kept profiles by the analyzer of now; one without a kernel is of a run that was cut off
+    while it waited for its turn."""
     for row in record["rows"]:
         for key in ("judged", "reports", "unreported"):
             row.pop(key, None)
@@ -325,7 +326,10 @@ def judge_again(record: dict[str, Any], folder: Path) -> None:
             if path.exists():
                 future: Future[dict[str, Any]] = Future()
                 try:
-                    future.set_result(report_of(path))
+                    report = report_of(path)
+                    if not report["kernels"] and record["circumstances"]["device"] != "cpu":
+                        raise FailedError("no kernel was recorded")
+                    future.set_result(report)
                 except FailedError as failed:
                     future.set_exception(failed)
                 add_report(row, kind, future)

@@ -76,10 +76,14 @@ def test_gains_are_those_of_a_step() -> None:
 
 
 def test_a_wait_for_the_end_of_the_loop_is_no_wait_of_its_steps() -> None:
-    """Two of 60 iterations wait for the device, to time what lies between."""
+    """Two of 60 iterations wait for the device, to time what lies between; copies of weights left
+    gaps before, and reading the result one after."""
     step = Inference()
     step.kernel(6, "aten::mm")
     step.wait(step.line(5), 50e6, 2)
+    step.idle(step.line(3), "waiting for its launch after a host's copy", 60e6, 5)
+    step.idle(step.line(9), "waiting for its launch after a host's wait", 60e6, 5)
+    assert found(step.profile(), "transfers")  # a program whose text is not known
     assert not found(step.read(), "transfers")
 
 
