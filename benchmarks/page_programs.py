@@ -1,7 +1,8 @@
-"""Writer of docs/real-programs.md: first suggestions for real programs against measured changes.
+"""Writer of docs/real-programs.md and docs/other-models.md: first suggestions for programs against
+measured changes.
 
-It reads those of `programs*.json` that exist. No number is typed by hand; misses are listed as
-well as hits.
+It reads those of `programs*.json` and `problems*.json` that exist. No number is typed by hand;
+misses are listed as well as hits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from programs.catalog import CHANGES
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "real-programs.md"
+OTHERS_PAGE = ROOT / "docs" / "other-models.md"
 Record: TypeAlias = Mapping[str, Any]
 KINDS = {"plain": "`tileprof run`", "samples": "with `--pc-sampling`"}
 TEXT = """# Real programs
@@ -45,6 +47,16 @@ Terms in the tables:
   prediction counts as 1.0×.
 - **Development programs**: programs whose results were used to improve the analyzer afterwards.
 """
+OTHERS = """# Models of other authors
+
+This page judges `tileprof report` on models that nobody here wrote: those of
+[KernelBench](https://github.com/ScalingIntelligence/KernelBench), level 3, drawn by number. Each
+has a plain loop around it (`benchmarks/programs/problems.py`): inference in evaluation mode without
+gradients, or training with AdamW; which of the two is drawn as well. Models, inputs and sizes are
+as their authors gave them. `python -m benchmarks.programs.run --problems CHECKOUT` measures them
+with the standard changes that apply to any model. Terms are those of [real
+programs](real-programs.md).
+"""
 AGAIN = """## Measured again
 
 Development programs with later analyzers, one section for each. Rules have been changed on these
@@ -62,6 +74,11 @@ FOUR = ("compile", "fused-gelu", "padded-vocabulary", "fused-optimizer")
 """Changes of GPT-2 whose predicted gains are compared one by one."""
 
 
+def others() -> list[Path]:
+    """Return the files of results of other authors' models, in the order of their names."""
+    return sorted(RESULTS.glob("problems-*.json"))
+
+
 def files() -> list[Path]:
     """Return the files of results, in the order of their names."""
     found = (*RESULTS.glob("programs.json"), *RESULTS.glob("programs-*.json"))
@@ -69,10 +86,24 @@ def files() -> list[Path]:
 
 
 def write() -> None:
-    """Write the page; do nothing where nothing was measured."""
-    records = [json.loads(path.read_text()) for path in files()]
-    if records:
-        PAGE.write_text("\n".join(page(records)))
+    """Write the pages of which something was measured."""
+    for found, to, lines in ((files(), PAGE, page), (others(), OTHERS_PAGE, others_page)):
+        records = [json.loads(path.read_text()) for path in found]
+        if records:
+            to.write_text("\n".join(lines(records)))
+
+
+def others_page(records: Sequence[Record]) -> Iterator[str]:
+    """Yield the lines of the page of other authors' models; records are parts of runs."""
+    rows = [row for record in records for row in record["rows"]]
+    yield OTHERS
+    yield from _runs(records)
+    yield ""
+    yield from _scores(rows)
+    yield "## First suggestions"
+    yield ""
+    yield from _programs(rows)
+    yield from _changes(rows)
 
 
 def page(records: Sequence[Record]) -> Iterator[str]:
@@ -80,20 +111,7 @@ def page(records: Sequence[Record]) -> Iterator[str]:
     later = [record for record in records if record.get("again")]
     rows = [row for record in records if record not in later for row in record["rows"]]
     yield TEXT
-    for record in records:
-        where = record["circumstances"]
-        versions = ", ".join(
-            f"{name} {where[name]}" for name in ("torch", "triton", "transformers", "jax")
-            if name in where
-        )  # fmt: skip
-        sources = ", ".join(f"{name} `{key[:12]}`" for name, key in record["frozen"].items())
-        yield f"- {where['device']}, {where['date']} UTC, {versions}; sources: {sources}."
-        if why := record.get("historical"):
-            yield f"  The analyzer has changed since: {why}"
-        if record in later:
-            yield "  Measured again, as development programs: see the last sections."
-        for name, reason in record["skipped"].items():
-            yield f"- {name}: not measured, {reason}."
+    yield from _runs(records)
     yield ""
     yield from _scores(rows)
     yield "## First suggestions"
@@ -104,6 +122,29 @@ def page(records: Sequence[Record]) -> Iterator[str]:
     if later:
         yield AGAIN
         yield from _again(later)
+
+
+def _runs(records: Sequence[Record]) -> Iterator[str]:
+    """Yield where and when each record was measured, of which sources, and what was left out."""
+    for record in records:
+        where = record["circumstances"]
+        versions = ", ".join(
+            f"{name} {where[name]}" for name in ("torch", "triton", "transformers", "jax")
+            if name in where
+        )  # fmt: skip
+        sources = ", ".join(f"{name} `{key[:12]}`" for name, key in record["frozen"].items())
+        yield f"- {where['device']}, {where['date']} UTC, {versions}; sources: {sources}."
+        if why := record.get("historical"):
+            yield f"  The analyzer has changed since: {why}"
+        if record.get("again"):
+            yield "  Measured again, as development programs: see the last sections."
+        if note := record.get("note"):
+            yield f"  {note}"
+        reasons: dict[str, list[str]] = {}
+        for name, reason in record["skipped"].items():
+            reasons.setdefault(reason, []).append(name)
+        for reason, names in reasons.items():
+            yield f"- {', '.join(names)}: not measured, {reason}."
 
 
 def _again(records: Sequence[Record]) -> Iterator[str]:

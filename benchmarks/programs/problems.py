@@ -24,7 +24,7 @@ FOLDER = "KernelBench/level3"
 SEED = 1
 """The draw's seed: the order of the problems, and which of them are trained."""
 INFERENCE = ("compile", "cuda-graph", "tf32", "half", "channels-last")
-TRAINING = ("compile", "tf32", "bf16", "channels-last", "fused-optimizer")
+TRAINING = ("compile", "cuda-graph", "tf32", "bf16", "channels-last", "fused-optimizer")
 
 _START = """
 
@@ -94,6 +94,8 @@ def main():
         model.parameters(), lr=1e-5, fused=True if changed("fused-optimizer") else None
     )
     forward = torch.compile(model) if changed("compile") else model
+    if changed("cuda-graph"):
+        forward = torch.cuda.make_graphed_callables(model, tuple(inputs))
     for _ in steps(size(60, 6), 1):
         optimizer.zero_grad()
         with torch.autocast(device(), torch.bfloat16, enabled=changed("bf16")):
