@@ -318,7 +318,8 @@ def circumstances(device: str) -> dict[str, Any]:
 
 
 def judge_again(record: dict[str, Any], folder: Path) -> None:
-    """Read kept profiles by the analyzer of now."""
+    """Read kept profiles by the analyzer of now; one without a kernel is of a run that was cut off
+    while it waited for its turn."""
     for row in record["rows"]:
         for key in ("judged", "reports", "unreported"):
             row.pop(key, None)
