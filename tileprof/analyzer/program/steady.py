@@ -3,7 +3,8 @@
 A short recording of a program that runs for days has seconds before its first step, and in that
 step libraries that load and memory that is set aside: shares of all of its time say little of the
 steps. So devices' time is that of steps where they are known: by the phase that the recorder gave,
-by the scopes in which nearly all of the work is done, or by kernels that run again and again. What
+by the scopes in which nearly all of the work is done, by long loops of the user's in which nearly
+all kernels run (`user_loops`), or by kernels that run again and again. What
 was compiled but once is in none, nor what XLA tried then. Of what is in them, gaps that did not
 come at every other visit are left out, too.
 
@@ -33,6 +34,7 @@ from tileprof.analyzer.program.masks import (
     own,
     where,
 )
+from tileprof.analyzer.program.user_loops import UserLoop, long_loops
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, trials_of_xla, whole_kernels
 from tileprof.profile.node_names import FOR_DATA, FOR_HOST, ONLY_COPIES
@@ -75,10 +77,40 @@ class Steps:
     @cached_property
     def inside(self) -> Mask:
         """Nodes of steps; all, where steps are not known."""
-        work, inside = np.where(self.late, self.work, 0.0), self.loops >= 0
+        steps = self.late & self._in_users_loops
+        if self._by_scopes:
+            steps = self.late & (self.loops >= 0)
+        return steps & ~self._compiled_once
+
+    @cached_property
+    def _by_scopes(self) -> bool:
+        """Whether nearly all of the work is done in scopes that were visited again and again."""
+        work = np.where(self.late, self.work, 0.0)
+        held = float(work[self.loops >= 0].sum())
+        return held > 0 and held >= STEADY_NEARLY_ALL * float(work.sum())
+
+    @cached_property
+    def users_loops(self) -> tuple[UserLoop, ...]:
+        """The user's loops that are the steps; none where the recorder or scopes tell those, or
+        where kernels outside of loops do more than a small part of the work."""
+        if self.knows_setup or self._by_scopes:
+            return ()
+        found = long_loops(self.profile, self.count)
+        held = np.zeros(len(self.profile), bool)
+        for loop in found:
+            held |= loop.around
+        # Copies of weights to the device may take longer than a few seconds of steps.
+        work = np.where(kind(self.profile, "kernel"), self.work, 0.0)
         whole = float(work.sum())
-        by_scopes = whole > 0 and float(work[inside].sum()) >= STEADY_NEARLY_ALL * whole
-        return (self.late & inside if by_scopes else self.late) & ~self._compiled_once
+        return found if whole and float(work[held].sum()) >= STEADY_NEARLY_ALL * whole else ()
+
+    @cached_property
+    def _in_users_loops(self) -> Mask:
+        """Nodes of the user's loops; all, where those are not the steps."""
+        inside = np.full(len(self.profile), not self.users_loops)
+        for loop in self.users_loops:
+            inside |= loop.inside
+        return inside
 
     @cached_property
     def compiling(self) -> Mask:
@@ -168,6 +200,8 @@ class Steps:
     def least(self) -> Column:
         """By node, how often is every other visit of its step; twice, where steps have no scope."""
         visits = np.where(self.loops >= 0, self.count[self.loops], 0.0)
+        for loop in self.users_loops:
+            visits[loop.inside] = loop.iterations
         return np.maximum(2.0, visits / 2)
 
     @cached_property

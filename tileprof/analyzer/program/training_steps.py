@@ -13,7 +13,6 @@ In: a profile with its steps, and by node the host's time that counts, ns.  Out:
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,7 +20,6 @@ from typing import Literal
 import numpy as np
 
 from tileprof.analyzer.numbers.programs import STEADY_FEWEST, TRAINING_STEPS_NEARLY_ALL
-from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.masks import (
     Column,
@@ -34,6 +32,7 @@ from tileprof.analyzer.program.masks import (
     where,
 )
 from tileprof.analyzer.program.steady import Steps
+from tileprof.analyzer.program.user_loops import loops_around
 from tileprof.errors import Location
 from tileprof.profile import Profile, Symbol, is_installed, optimizers_work, step_times
 from tileprof.profile.node_names import LOADER_SCOPE
@@ -42,7 +41,6 @@ from tileprof.profile.transform.frames import is_module
 _STEP = re.compile(r"Optimizer\.step#")
 _LOADER = re.compile(LOADER_SCOPE)
 _ENGINE = re.compile(r"torch[/\\]autograd[/\\](graph|__init__)\.py$")
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,24 +277,6 @@ def _loop_around(
 
 
 def innermost_loop(source: str, line: int) -> tuple[int, int] | None:
-    """Return the first and last line of the innermost loop around a line, in its function.
-
-    None where there is none, or the text is no Python that this version reads.
-    """
-    tree = parsed(source)
-    if tree is None:
-        return None
-    found: tuple[int, int] | None = None
-    nodes: list[ast.AST] = [tree]
-    while nodes:
-        for child in ast.iter_child_nodes(nodes.pop()):
-            first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 0) or 0
-            if first and not first <= line <= last:
-                continue
-            if isinstance(child, _FUNCTIONS) and first < last:
-                found = None  # a loop around a definition does not run what is in it
-            elif isinstance(child, ast.For | ast.AsyncFor | ast.While):
-                found = first, max(each.end_lineno or 0 for each in child.body)
-                found = found if line <= found[1] else None
-            nodes.append(child)
-    return found
+    """Return the first and last line of the innermost loop around a line, in its function."""
+    loops = loops_around(source, line)
+    return loops[-1] if loops else None
