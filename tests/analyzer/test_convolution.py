@@ -198,7 +198,7 @@ def test_work_is_dealt_out_once(launched: list[tuple[str, int]]) -> None:
         ("cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_128x128_nhwc>",
          True, "data", False, True),
         ("cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", True, "", True, False),
-        ("at::native::conv_depthwise2d_grad_weight_kernel<c10::BFloat16>", True, "weight", False,
+        ("at::native::conv_depthwise2d_grad_weight_kernel<c10::BFloat16>", True, "weight", True,
          False),
         ("void at::native::reduce_kernel<512, 1, float>", False, "", False, False),
     ],

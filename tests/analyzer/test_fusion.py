@@ -118,6 +118,31 @@ def test_no_run(step: Step) -> None:
     assert not found(step.profile(), "fusion")
 
 
+@pytest.mark.parametrize(
+    ("kernel", "floor", "told"),
+    [
+        ("max_pool_forward_nchw", 5, True),
+        ("max_pool_forward_nchw", 10, False),
+        ("a_library_of_its_own", 5, False),
+    ],
+    ids=["far from its bytes", "near", "no compiler writes it"],
+)
+def test_kernel_that_a_compiler_writes_better(kernel: str, floor: float, told: bool) -> None:
+    """A pooling alone, of 20 ms; at best what its bytes take at 0.85 of the memory's rate."""
+    step = Step()
+    op = step.op(step.top, "aten::max_pool2d", bytes=floor * MS * 1e-9 * 4e12)
+    step.launch(op, kernel, 20 * MS)
+    step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", 80 * MS)
+    findings = found(step.profile({"hbm_copy": 4e12}), "fusion")
+    assert bool(findings) == told
+    if told:
+        (finding,) = findings
+        gain = finding.program_gain
+        assert gain is not None
+        assert gain.high == pytest.approx(1 / (1 - (20 - floor / 0.85) / 100))
+        assert finding.title.startswith("1 memory-bound kernel takes far longer")
+
+
 def test_kernels_that_are_fused_already() -> None:
     """Kernels that a compiler made are left alone."""
     step = Step()

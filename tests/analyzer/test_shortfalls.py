@@ -123,10 +123,12 @@ def test_products_with_instructions_of_older_gpus(name: str, part: float) -> Non
         ("bn_fw_tr_1C11_kernel_NCHW", False, 1 / 2),
         ("bn_bw_1C11_kernel_new", True, 2 / 3),
         ("bn_fw_tr_1C11_singleread", False, 0.0),
+        ("bn_fw_inf_1C11_kernel_NCHW", False, 0.0),
     ],
 )
 def test_norms_that_read_their_input_twice(name: str, backward: bool, part: float) -> None:
-    """Forward one of two tensors, backward two of three; some of cuDNN's kernels read once."""
+    """Forward one of two tensors, backward two of three; some of cuDNN's kernels read once,
+    and so do those of inference, which are given the statistics."""
     op = "CudnnBatchNormBackward0" if backward else "aten::cudnn_batch_norm"
     found = shortfalls(kernel(name, 100_000, 1056, floor=30_000, op=op, backward=backward))
     assert found.get("second-read", 0) == pytest.approx(part * 30_000)

@@ -37,7 +37,11 @@ from tileprof.analyzer.contexts import Column, Contexts
 from tileprof.analyzer.findings import duration
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.kernel.launches import Launch, busy_share, launch_of
-from tileprof.analyzer.numbers.reports import SHORTFALLS_ISSUED, SHORTFALLS_SHORT
+from tileprof.analyzer.numbers.reports import (
+    SHORTFALLS_ISSUED,
+    SHORTFALLS_REWRITTEN,
+    SHORTFALLS_SHORT,
+)
 from tileprof.analyzer.numbers.shared import HOPPER, MMA_OF_WGMMA
 from tileprof.analyzer.program.convolutions import changes_layout
 from tileprof.analyzer.program.types_by_name import roofs_by_name
@@ -61,11 +65,19 @@ SHORTFALLS: Mapping[Shortfall, str] = {
 _OLDER = re.compile(r"(^|[^a-z0-9])(sm(70|75|80|86)|cutlass_(70|75|80)|ampere|turing|volta)_")
 """Names of library kernels that were built for GPUs before Hopper."""
 _NORM = re.compile(r"(batch|group|instance)_?norm", re.IGNORECASE)
-_ONE_READ = re.compile(r"singleread|persist", re.IGNORECASE)
+_ONE_READ = re.compile(r"singleread|persist|fw_inf|transform_input", re.IGNORECASE)
+"""Kernels that read once: some keep their input, others are given statistics (inference)."""
 _INDEXED = re.compile(
     r"::elementwise_kernel<|_(cuda|out)_frame\b|_pool\w*_(backward_)?n(chw|hwc)\b"
 )
 """PyTorch's kernels that divide the number of an element into its coordinates."""
+
+
+_GENERATED = re.compile(
+    r"elementwise|reduce_kernel|pool\w*[_123]|norm|bn_(fw|bw)|moments|softmax|upsample",
+    re.IGNORECASE,
+)
+"""Kernels of operations that compilers generate code for, by their names."""
 
 
 class Shortfalls:
@@ -105,9 +117,8 @@ class Shortfalls:
             yield from self._of_waves(launch, node, time)
         if limit == "arithmetic" and _is_older(case):
             yield "older-instructions", floor * (1 / MMA_OF_WGMMA - 1)
-        if limit == "memory" and self._is_norm(node) and not _ONE_READ.search(case.name):
-            # Of two tensors forward, and of three backward, all that are inputs are read twice.
-            yield "second-read", floor * (2 / 3 if tree.backward[node] else 1 / 2)
+        if limit == "memory":
+            yield "second-read", floor * _read_again(tree, case.name, node)
         if case.sampled is not None:
             yield "instructions", busy_share(case.sampled) * time - floor
         elif _INDEXED.search(case.name):
@@ -131,9 +142,33 @@ class Shortfalls:
             each = waves if launch.held == 1 else blocks / launch.multiprocessors
             yield "last-wave", (1 - each / math.ceil(each)) * time
 
-    def _is_norm(self, node: int) -> bool:
-        op = int(self._tree.ops[node])
-        return op >= 0 and bool(_NORM.search(self._tree.profile.names[op]))
+
+def rewritten(tree: Contexts, floors: Floors) -> Column:
+    """Return by node the time that kernels of a compiler's own take for the same work, in steps,
+    ns: never more than its kernel takes now, which stands for others than norms, poolings, sums and
+    kernels by element, and where memory does not set the floor.
+
+    A compiler writes norms, poolings and sums itself: none of them is held up by a library's grid
+    or by an index that is computed for each element. Norms still read their input twice.
+    """
+    found = tree.time.copy()
+    for case in tree.program.kernels:
+        for node in case.nodes:
+            if floors.limits.get(node) == "memory" and _GENERATED.search(case.name):
+                bytes_again = 1 + _read_again(tree, case.name, node)
+                least = floors.floor[node] * bytes_again / SHORTFALLS_REWRITTEN
+                least = max(least, SHORTFALLS_SHORT * tree.count[node] * tree.part_in_steps(node))
+                found[node] = min(found[node], least)
+    return found
+
+
+def _read_again(tree: Contexts, name: str, node: int) -> float:
+    """Return the bytes that a norm reads twice, as a part of those that it has to move."""
+    op = int(tree.ops[node])
+    if op < 0 or not _NORM.search(tree.profile.names[op]) or _ONE_READ.search(name):
+        return 0.0
+    # Of two tensors forward, and of three backward, all that are inputs are read twice.
+    return 2 / 3 if tree.backward[node] else 1 / 2
 
 
 def in_words(sums: Mapping[Shortfall, float]) -> str:

@@ -30,9 +30,15 @@ _GRADIENTS: tuple[tuple[re.Pattern[str], Gradient], ...] = (
     (re.compile(r"dgrad|backward_?(data|input)|grad_?input", re.I), "data"),
 )
 _CHANNELS_FIRST = re.compile(
-    r"nchw|ncdhw|implicit_convolve|winograd|fft|[dw]grad(2d)?_(alg\d|engine)|scudnn",
+    r"nchw|ncdhw|implicit_convolve|winograd|fft|[dw]grad(2d)?_(alg\d|engine)|scudnn"
+    r"|conv_depthwise[23]d",
     re.IGNORECASE,
 )
+_PLAIN_PRODUCT = re.compile(r"gemm", re.IGNORECASE)
+_IMPLICIT = re.compile(r"implicit|nhwc|fprop|[dw]grad", re.IGNORECASE)
+_POOLS_CHANNELS_FIRST = re.compile(r"pool\w*_nchw", re.IGNORECASE)
+_NORM_OF_PLANES = re.compile(r"bn_\w*1C11|batch_norm_(collect_statistics|backward)_kernel(?!_ch)")
+"""Batch norms whose blocks have a channel each, of cuDNN and of PyTorch."""
 _SHORT = re.compile(r"bf16|bfloat16|half|f16|s16816|h16816|h1688|h884|nvjet_h|e4m3|e5m2", re.I)
 _TF32 = re.compile(r"tf32|s1688", re.IGNORECASE)
 
@@ -57,6 +63,21 @@ def has_channels_first(name: str) -> bool:
     return bool(_CHANNELS_FIRST.search(name)) and not changes_layout(name)
 
 
+def is_plain_product(name: str) -> bool:
+    """Return whether a kernel of a convolution is a matrix product, as those of 1 x 1 are."""
+    return bool(_PLAIN_PRODUCT.search(name)) and not _IMPLICIT.search(name)
+
+
+def pools_channels_first(name: str) -> bool:
+    """Return whether a kernel is a pooling of tensors with channels first."""
+    return bool(_POOLS_CHANNELS_FIRST.search(name))
+
+
+def has_a_block_per_channel(name: str) -> bool:
+    """Return whether a kernel is a batch norm of channels first with a block for each channel."""
+    return bool(_NORM_OF_PLANES.search(name))
+
+
 def has_short_types(name: str) -> bool:
     """Return whether a library's kernel multiplies numbers of 16 bits or fewer, by its name."""
     return bool(_SHORT.search(name))
@@ -73,4 +94,12 @@ def kernels_of_convolutions(profile: Profile) -> Mask:
         profile, lambda symbol: symbol.kind == "op" and bool(_OPERATION.search(symbol.name))
     )
     found: Mask = kind(profile, "kernel") & below(profile, operations)
+    return found
+
+
+def layouts_of_convolutions(profile: Profile) -> Mask:
+    """Return the kernels that only change the layout of a tensor for a convolution."""
+    found: Mask = kernels_of_convolutions(profile) & where(
+        profile, lambda symbol: changes_layout(symbol.name)
+    )
     return found

@@ -9,7 +9,6 @@ from tileprof.analyzer.rules import (
     code_size,
     drain,
     layout_converts,
-    layout_copies,
     narrow_access,
     needless_pass,
     occupancy,
@@ -26,6 +25,7 @@ from tileprof.analyzer.rules import (
     wasted_lanes,
     wgmma_serialised,
 )
+from tileprof.analyzer.rules.layouts import channels_last, layout_copies
 from tileprof.analyzer.rules.machine_code import early_reduction
 from tileprof.analyzer.rules.program import (
     alignment,
@@ -111,6 +111,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     doubles.RULE,
     backward_ratio.RULE,
     needless_pass.RULE,
+    channels_last.RULE,
     layout_copies.RULE,
     hotspots.RULE,
     memory_growth.RULE,

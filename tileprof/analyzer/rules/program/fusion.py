@@ -5,12 +5,18 @@ what a compiler has fused already and kernels of the program's own are no part o
 of kernels between two products, in the order of the tree and within one pass (forward, backward,
 optimizer). One kernel that does all of their work reads the inputs of the run and writes its
 results; what the kernels hand to each other stays in registers. At best it takes as long as the
-longest of them does in one visit, since that one has the most to read and write. A backward pass
+longest of them does in one visit, since that one has the most to read and write; less where that
+kernel takes longer than its bytes do at the memory's measured rate, since a compiler writes another
+one (`rewritten`). So a single kernel counts too that takes twice as long as that. A backward pass
 wants some of the results in between, and a reduction has to end before its result is used, so three
 quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
 go, half of that for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is
 memory-bound work too: its fused form is a multiplication and a sum, which takes as long as its
 bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves it out.
+
+A compiler also chooses the layout of convolutions, channels last for most models: then kernels go
+that only change layouts for them (`channels-last`). It keeps channels first for narrow, grouped and
+some other convolutions, most of whose shapes a recording does not have.
 
 Rows that are gathered and then added up by index are a run of their own (`gathered_rows`), and so
 are Triton kernels that hand tensors to each other (`handed_over`).
@@ -33,10 +39,19 @@ from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD, HARDLY_MULTIPLIES
+from tileprof.analyzer.rules.layouts.channels_last import chosen_layouts
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
-from tileprof.analyzer.rules.program.numbers import FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
+from tileprof.analyzer.rules.program.numbers import (
+    FUSION_ALONE,
+    FUSION_LAYOUTS,
+    FUSION_NAMED,
+    FUSION_PARTS,
+    FUSION_REWRITES,
+    SMALL_KERNELS_SHORT,
+)
 from tileprof.analyzer.rules.program.unread_results import UnreadWork, unread_works
+from tileprof.analyzer.shortfalls import rewritten
 from tileprof.once import cached_property
 
 _APART = re.compile(
@@ -65,8 +80,8 @@ class _Run:
 
     tree: Contexts
     nodes: list[int]
-    fused: Column
-    """By node, what its work takes as a part of one kernel, ns."""
+    rewritten: Column
+    """By node, the time of a compiler's kernel for the same work, ns."""
 
     @cached_property
     def time(self) -> float:
@@ -80,16 +95,23 @@ class _Run:
 
     @cached_property
     def longest(self) -> float:
-        """Time of the longest kernel of a visit in all visits, ns."""
+        """Time that the longest kernel of a visit has to take, in all visits, ns."""
+        return self._longest(self.rewritten)
+
+    def _longest(self, times: Column) -> float:
         counts = self.tree.count[self.nodes]
-        visits = float(np.median(counts))
-        each = self.fused[self.nodes] / np.maximum(counts, 1)
-        return min(float(each.max()) * visits, self.time)
+        each = times[self.nodes] / np.maximum(counts, 1)
+        return min(float(each.max()) * float(np.median(counts)), self.time)
 
     @cached_property
     def above(self) -> float:
         """Time above that of the longest kernel, ns: what one kernel would not take."""
         return self.time - self.longest
+
+    @cached_property
+    def by_rewriting(self) -> float:
+        """Part of `above`, ns, that no fusing takes away: the longest kernel becomes shorter."""
+        return self._longest(self.tree.time) - self.longest
 
     @cached_property
     def name(self) -> str:
@@ -138,24 +160,25 @@ def find(program: Program) -> Iterator[Draft]:
 
 
 def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
-    """Runs of at least two kernels of one pass, products and unread work left out."""
+    """Runs of kernels of one pass, products and unread work left out; of one where a compiler's
+    takes far less."""
     kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
     for each in unread:
         kernels[list(each.nodes)] = False
     attention = tree.below(written_out(tree))  # which `attention` tells
-    thin = _hardly_multiplying(tree)
-    fused = tree.time.copy()
-    fused[list(thin)] = np.minimum(list(thin.values()), fused[list(thin)])
+    floors = Floors(tree)
+    times, thin = rewritten(tree, floors), _hardly_multiplying(tree, floors)
+    times[list(thin)] = np.minimum(list(thin.values()), times[list(thin)])
     for nodes in tree.runs(
         kernels,
         lambda node: None if attention[node] or (node not in thin and _apart(tree, node)) else True,
     ):
-        yield from _long_enough(_Run(tree, nodes, fused))
+        yield from _long_enough(_Run(tree, nodes, times))
 
 
-def _hardly_multiplying(tree: Contexts) -> dict[int, float]:
+def _hardly_multiplying(tree: Contexts, floors: Floors) -> dict[int, float]:
     """Return what the bytes of products take that hardly multiply, ns, by their nodes."""
-    floors, found = Floors(tree), dict[int, float]()
+    found = dict[int, float]()
     for case in tree.program.kernels:
         peak = floors.roofs(case).peaks.get("fma_float32")
         for node in case.nodes:
@@ -173,7 +196,8 @@ def _apart(tree: Contexts, node: int) -> bool:
 
 
 def _long_enough(run: _Run) -> Iterator[_Run]:
-    if len(run.nodes) > 1 and run.time >= SMALL_KERNELS_SHORT * run.launches:
+    several = len(run.nodes) > 1 or run.time >= FUSION_ALONE * run.longest
+    if several and run.time >= SMALL_KERNELS_SHORT * run.launches:
         yield run
 
 
@@ -182,15 +206,17 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
     time, above = (sum(getattr(run, what) for run in runs) for what in ("time", "above"))
     first = runs[0]
     text = (
-        f"{count} kernels that read and write whole tensors take {percent(tree.share(time))} of"
-        f" {tree.whose}; one kernel for each run of them would take at best"
-        f" {percent(tree.share(time - above))}"
+        f"{count} kernel{'s' * (count > 1)} that read and write whole tensors take"
+        f" {percent(tree.share(time))} of {tree.whose}; one kernel for each run of them would take"
+        f" at best {percent(tree.share(time - above))}"
     )
     evidence = [Evidence("activities", text)]
     for run in runs[:FUSION_NAMED]:
+        several = "s" * (len(run.nodes) > 1)
         told = (
-            f"{run.name}: {len(run.nodes)} kernels, {duration(run.time / run.launches)} a launch,"
-            f" {percent(tree.share(run.time))} ({listed(run.operations)})"
+            f"{run.name}: {len(run.nodes)} kernel{several},"
+            f" {duration(run.time / run.launches)} a launch, {percent(tree.share(run.time))}"
+            f" ({listed(run.operations)})"
         )
         evidence.append(Evidence("activities", told))
     forms = [form for pattern, form in _KNOWN_FORMS if pattern.search(first.name)]
@@ -198,7 +224,10 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
     advice += (
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
-    title = f"{count} memory-bound kernels could be fused, most of their time in {first.name}"
+    what = f"{count} memory-bound kernels could be fused"
+    if count == 1:
+        what = "1 memory-bound kernel takes far longer than a compiler's would"
+    title = f"{what}, most of their time in {first.name}" if count > 1 else f"{what}: {first.name}"
     between, most, exposed, unrecorded = _between(tree, runs)
     if tree.share(most) >= COLD:
         told = (
@@ -206,18 +235,32 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
             f"disappear"
         )
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
+    layouts = chosen_layouts(tree)
+    if (likely := layouts.likely) and tree.share(likely) >= COLD:
+        told = (
+            f"the layout that the compiler likely chooses for convolutions (channels last) takes"
+            f" away another {percent(tree.share(FUSION_LAYOUTS[1] * likely))}"
+        )
+        evidence.append(Evidence("activities", told))
     gone = sum(each.time for each in unread)
     if tree.share(gone) >= COLD:
         told = (
             f"torch.compile leaves out what nothing reads: {percent(tree.share(gone))} of the time"
         )
         evidence.append(Evidence("activities", told))
-        exposed = (exposed * above + gone) / (above + gone)
-    low, mid, high = (part * above + gone for part in FUSION_PARTS)
-    unrecorded += gone
+    rewriting = sum(run.by_rewriting for run in runs)
+    low, mid, high = (
+        fused * (above - rewriting) + rewritten_part * rewriting + layout * layouts_go + gone
+        for fused, rewritten_part, layout, layouts_go in zip(
+            FUSION_PARTS, FUSION_REWRITES, FUSION_LAYOUTS, layouts.saved, strict=True
+        )
+    )
+    of_exposed = tree.exposed(layouts.nodes, likely)
+    exposed = (exposed * above + of_exposed * likely + gone) / (above + likely + gone)
+    unrecorded += gone + of_exposed * layouts.saved[-1]
     saving = tree.saving(low + between / 2, mid + between, high + most, between, most, unrecorded)
     place = tree.place(first.place)
-    nodes = [node for run in runs for node in run.nodes]
+    nodes = [*(node for run in runs for node in run.nodes), *layouts.nodes]
     nodes += [node for each in unread for node in each.nodes]
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,

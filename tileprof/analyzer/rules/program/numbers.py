@@ -212,6 +212,20 @@ LOADER_WORKERS = (2, 4, float("inf"))
 FUSION_PARTS = (0.5, 0.75, 1.0)
 """Of the time above the longest kernel of a run, what goes: at least, likely, at most."""
 
+FUSION_ALONE = 2.0
+"""Time of a kernel with no neighbours, by that of a compiler's kernel for the same work, from which
+compiling is worth it for this kernel alone. By hand."""
+
+FUSION_REWRITES = (0.3, 0.65, 1.0)
+"""Of the time by which a compiler's kernel is shorter than the longest of a run, what goes: at
+least, likely, at most. VGG-19 and an inception module (poolings, sums of gradients) lost nearly all
+of it, a residual block (batch norms, training) half (PyTorch 2.11, H200, 2026-11)."""
+
+FUSION_LAYOUTS = (0.0, 0.75, 1.0)
+"""Of what channels last takes away, what goes where a compiler chooses the layout: at least,
+likely, at most. By hand: Inductor keeps channels first where one convolution is grouped, or has
+half as many outputs as inputs, and in very large graphs."""
+
 FUSION_NAMED = 4
 """Kernels of a chain that a sentence names."""
 

@@ -5,6 +5,8 @@ Static: none. Dynamic: the share of kernels and copies that are known by their o
 from end to end takes all of them away; a cast can be part of the kernel before it, or has to stay
 where that one is a library's. What a library changes for its convolutions alone is told from 1 % of
 the time on: another layout takes all of it away.
+
+Where other kernels gain by another layout too, `channels-last` tells what libraries change.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tileprof.analyzer.fixes import CHANNELS_LAST
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.convolutions import changes_layout
 from tileprof.analyzer.rules import needless_pass
+from tileprof.analyzer.rules.layouts.channels_last import layouts_told
 from tileprof.analyzer.rules.numbers.memory import LAYOUT_COPIES_HOT
 
 _OF_OPERATIONS = re.compile(r"transpose_?kernel|permute_?kernel", re.IGNORECASE)
@@ -54,6 +57,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not tree.time.any():
         return
     copies = _copies(tree) & ~needless_pass.needless(tree)  # those are told by themselves
+    copies &= ~tree.of(layouts_told(tree))
     kinds = _kinds(tree, copies)
     for kind, mask in kinds.items():
         time = float(tree.time[mask].sum())
