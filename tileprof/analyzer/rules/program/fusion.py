@@ -36,7 +36,7 @@ from tileprof.analyzer.numbers.shared import COLD, HARDLY_MULTIPLIES
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.analyzer.rules.program.numbers import FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
-from tileprof.analyzer.rules.program.unread_results import UnreadWork, unread_works
+from tileprof.analyzer.rules.source_text.unread_results import UnreadWork, unread_works
 from tileprof.once import cached_property
 
 _APART = re.compile(
