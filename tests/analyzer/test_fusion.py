@@ -53,8 +53,8 @@ def test_a_product_that_hardly_multiplies_is_part_of_a_run(rate: float, kernels:
     step = Step()
     forward = step.frame(step.top, "forward", 9)
     for name in ("mul", "exp", "bmm", "add"):
-        work = {"flops": 20 * LONG * 1e-9 * rate, "bytes": 20 * LONG * 1e-9 * 2e12}
-        op = step.op(forward, f"aten::{name}", **(work if name == "bmm" else {}))
+        seconds = 20 * LONG * 1e-9 * (name == "bmm")
+        op = step.op(forward, f"aten::{name}", flops=seconds * rate, bytes=seconds * 2e12)
         step.launch(op, "magma_sgemm" if name == "bmm" else f"elementwise_{name}", 20 * LONG)
     finding = only(step.profile({"fma_float32": 60e12, "hbm_copy": 4e12}), "fusion")
     assert finding.title.startswith(f"{kernels} memory-bound kernels")

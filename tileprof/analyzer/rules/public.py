@@ -45,12 +45,11 @@ from tileprof.analyzer.rules.program import (
     padding,
     recomputation,
     recurrence,
-    same_product,
     small_block,
     small_kernels,
     transfers,
-    unread_results,
 )
+from tileprof.analyzer.rules.source_text import same_product, unread_results
 from tileprof.analyzer.rules.tile_program import (
     atomic_sums,
     cut_launches,

@@ -50,7 +50,7 @@ from tileprof.analyzer.rules.program.numbers import (
     FUSION_REWRITES,
     SMALL_KERNELS_SHORT,
 )
-from tileprof.analyzer.rules.program.unread_results import UnreadWork, unread_works
+from tileprof.analyzer.rules.source_text.unread_results import UnreadWork, unread_works
 from tileprof.analyzer.shortfalls import rewritten
 from tileprof.once import cached_property
 
