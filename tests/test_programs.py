@@ -340,7 +340,7 @@ def test_modules_of_others_become_programs(tmp_path: Path) -> None:
 
 def test_published_figures_are_of_these_sources() -> None:
     """A file of results names the sources that it judged; older ones say so themselves."""
-    for path in page_programs.files():
+    for path in (*page_programs.files(), *page_programs.others()):
         record = json.loads(path.read_text())
         assert not record["tiny"], path
         if "historical" not in record:
@@ -352,9 +352,12 @@ def test_published_figures_are_of_these_sources() -> None:
 
 def test_page_is_what_the_results_say() -> None:
     """The page has the figures of the files; `python benchmarks/page.py`."""
-    records = [json.loads(path.read_text()) for path in page_programs.files()]
-    if records:
-        assert page_programs.PAGE.read_text() == "\n".join(page_programs.page(records))
+    for page, files, lines in (
+        (page_programs.PAGE, page_programs.files(), page_programs.page),
+        (page_programs.OTHERS_PAGE, page_programs.others(), page_programs.others_page),
+    ):
+        records = [json.loads(path.read_text()) for path in files]
+        assert page.read_text() == "\n".join(lines(records))
 
 
 def test_page_lists_misses_and_failures() -> None:
