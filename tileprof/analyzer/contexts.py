@@ -287,7 +287,7 @@ class Contexts(Nodes):
 
         No faster kernel makes steps shorter than that.
         """
-        waits = self.host_waits(self.steps.inside)
+        waits = self.host_waits(self.steps.with_ends)
         if not waits:
             return 0.0
         return max(0.0, self.steps.time - waits) * (1 - self._recording_part)
