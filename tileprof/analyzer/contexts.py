@@ -288,7 +288,7 @@ class Contexts(Nodes):
         A host that is ahead may wait for devices after its steps only, so it works no longer than
         its own time in them. No faster kernel makes steps shorter than that.
         """
-        waits = self.host_waits(self.steps.inside)
+        waits = self.host_waits(self.steps.with_ends)
         if not waits:
             return 0.0
         most = self.steps.time - waits

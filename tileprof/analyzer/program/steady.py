@@ -105,6 +105,15 @@ class Steps:
         return found if whole and float(work[held].sum()) >= STEADY_NEARLY_ALL * whole else ()
 
     @cached_property
+    def with_ends(self) -> Mask:
+        """Nodes of steps, and waits at the ends of the user's loops: there the host waits for what
+        it was ahead by in all iterations."""
+        found = self.inside.copy()
+        for loop in self.users_loops:
+            found |= loop.around
+        return found
+
+    @cached_property
     def _in_users_loops(self) -> Mask:
         """Nodes of the user's loops; all, where those are not the steps."""
         inside = np.full(len(self.profile), not self.users_loops)

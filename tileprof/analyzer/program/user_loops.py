@@ -46,7 +46,7 @@ def long_loops(profile: Profile, count: Column) -> tuple[UserLoop, ...]:
     if not sources:
         return ()
     ran = inclusive(profile, np.where(kind(profile, "kernel"), count, 0.0)) >= STEADY_MANY
-    frames = ran & kind(profile, "frame") & ~below(profile, where(profile, is_module))
+    frames = kind(profile, "frame") & ~below(profile, where(profile, is_module))
     bodies = dict[tuple[int, str, tuple[int, int]], list[int]]()
     for node in np.flatnonzero(frames).tolist():
         place = profile.locations[node]
@@ -58,6 +58,8 @@ def long_loops(profile: Profile, count: Column) -> tuple[UserLoop, ...]:
     # Those of a function before those of functions that it calls, and outer ones before inner ones.
     order = sorted(bodies, key=lambda key: (profile.depths[bodies[key][0]], key[2][0], -key[2][1]))
     for key in order:
+        if not ran[bodies[key]].any():
+            continue
         body = np.zeros(len(profile), bool)
         body[bodies[key]] = True
         inside = below(profile, body)

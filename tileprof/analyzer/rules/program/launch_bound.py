@@ -97,7 +97,7 @@ def find(program: Program) -> Iterator[Draft]:
 def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
     """Yield what late launches cost; `loading` is the host's time in data loaders, ns."""
     late = float(tree.gaps[gaps].sum())
-    if tree.share(late) < COOL or tree.host_waits(tree.steps.inside) > late:
+    if tree.share(late) < COOL or tree.host_waits(tree.steps.with_ends) > late:
         return
     around = _around(tree, gaps)
     where = _longest(tree, gaps) if around is None else around
