@@ -72,6 +72,39 @@ def test_what_something_else_holds_up() -> None:
     assert not said(64, 64, 2 * measured()[64, 64])
 
 
+IN_LOOP = """kernel @gemm(%A: global<8192, 8192, bfloat16>, %B: global<8192, 8192, bfloat16>) {
+  %c0 = constant 0 : index
+  %c1 = constant 1 : index
+  %c64 = constant 64 : index
+  %a = alloc shared {shape = [64, 64]} : shared<64, 64, bfloat16>
+  %b = alloc shared {shape = [64, 64]} : shared<64, 64, bfloat16>
+  %c = alloc fragment {shape = [64, 64]} : fragment<64, 64, float32>
+  FIRST
+  for pipelined %c0, %c64, %c1 {num_stages = 3} body(%k: index) {
+    %1 = mul %k, %c64 : index
+    %A_tile = view %A, [%c0, %1] {sizes = [64, 64], in_bounds = true} : global<64, 64, bfloat16>
+    copy %A_tile, %a
+    SECOND
+    gemm %a, %b, %c {transpose_b = true}
+  }
+}
+"""
+COPY_B = """%B_tile = view %B, [%c0, %c0] {sizes = [64, 64]} : global<64, 64, bfloat16>
+    copy %B_tile, %b"""
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_an_operand_that_stays_is_asked_for_once(stays: bool) -> None:
+    """Only where a loop copies both operands does a larger tile ask for less."""
+    first, second = (COPY_B, "") if stays else ("", COPY_B)
+    made = Made(
+        time=measured()[64, 64], attributes=launch((SIDE // 64) ** 2),
+        ir=IN_LOOP.replace("FIRST", first).replace("SECOND", second),
+        metrics={"flops": 2.0 * SIDE**3, "bytes": 4.0 * SIDE**3 / 64},
+    )  # fmt: skip
+    assert bool(found(on_h200(made, PEAKS), RULE)) == (not stays)
+
+
 ALONE = """kernel @gemm(%A: global<8192, 8192, bfloat16>, %B: global<8192, 8192, bfloat16>) {
   %c64 = constant 64 : index
   launch [%c64, %c64] {threads = [128]} body(%bx: index, %by: index) {

@@ -8,6 +8,9 @@ products.
 With larger tiles L2 takes less in proportion, and the kernel as long as that, as its products, or
 its bytes, whichever is longest. L2 gives up to 1.18 of its rate where blocks ask for a tile
 together, so the least of the gain is half of the likely one.
+
+An operand that stays in a block while a loop multiplies it by others is asked for once a block:
+a larger tile does not save what is asked for beside it.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from tileprof.analyzer.rules.tile_program.numbers import (
     SMALL_TILES_WIDE,
 )
 from tileprof.analyzer.tiles.conditions import products_by_data
+from tileprof.analyzer.tiles.effects import effects_of
 from tileprof.kernel_ir import PRODUCTS, TileKernel
 
 _COMPILER = "The choice of tiles did not consider how often L2 is asked for each element."
@@ -40,8 +44,8 @@ def small_tiles(case: KernelCase) -> Iterator[Draft]:
     l2, asked = case.roofs.peaks.get("l2_read"), case.total("bytes")
     if tile is None or launch is None or not l2 or not asked or not case.time:
         return
-    if products_by_data(case.tiles):
-        return  # what is asked for is not known
+    if products_by_data(case.tiles) or _operand_stays(case.tiles):
+        return  # what is asked for is not known, or not the tile's doing
     (rows, columns), best = tile, _best(case, *tile)
     fewer = _asked(rows, columns) / _asked(*best)
     large = best[0] * best[1] / (rows * columns)
@@ -76,6 +80,18 @@ def _tile(kernel: TileKernel) -> tuple[int, int] | None:
     if len(held) != 1 or held[0] is None or len(held[0]) != 2:
         return None
     return held[0][0], held[0][1]
+
+
+def _operand_stays(kernel: TileKernel) -> bool:
+    """Return whether the innermost loop around a product leaves one of its operands as it was."""
+    effects = effects_of(kernel)
+    for op, around in kernel.nested:
+        loops = [each for each in around if each.name == "for"]
+        if op.name in PRODUCTS and loops:
+            written = effects.of(loops[-1]).written
+            if any(effects.root(name) not in written for name in op.operands[:2]):
+                return True
+    return False
 
 
 def _best(case: KernelCase, rows: int, columns: int) -> tuple[int, int]:
