@@ -137,7 +137,7 @@ _POWERS_ONCE = (
     ("            T.copy(Power[bx * columns, k * (depth // 32)], power)\n", ""),
     ("power[i, j // 32]", "power[i, k * (depth // 32) + j // 32]"),
 )  # fmt: skip
-_HALO_APART = (
+_BORDER_APART = (
     ("        for i, j in T.Parallel(rows + 2, columns + 2):\n"
      "            y = T.clamp(by * rows + i - 1, 0, H - 1)\n"
      "            x = T.clamp(bx * columns + j - 1, 0, W - 1)\n"
@@ -163,15 +163,6 @@ _RESULTS_SHARED = (
     ("                Out[y, x] = T.min(Time[y, x], made)\n",
      "                held[i, j] = T.min(Time[y, x], made)\n"
      "        T.copy(held, Out[by * rows, bx * columns])\n"),
-)  # fmt: skip
-_BOTH_SHARED = (
-    ("        for i, j in T.Parallel(rows, columns):\n",
-     "        held = T.alloc_shared((rows, columns), T.float32)\n"
-     "        slow = T.alloc_shared((rows, columns), T.float32)\n"
-     "        T.copy(Slowness[by * rows, bx * columns], slow)\n"
-     "        for i, j in T.Parallel(rows, columns):\n"),
-    ("step = Slowness[y, x]", "step = slow[i, j]"),
-    _RESULTS_SHARED[1],
 )  # fmt: skip
 _SCORES_AHEAD = (
     ("    for n in range(0, N, columns):\n"
@@ -308,9 +299,7 @@ CLAIMS = (
     Claim("tile-cross_product_layer", "pipeline-too-shallow", "six stages of half the depth",
           (("128, 128, 64", "128, 128, 32"), ("num_stages=3", "num_stages=6"))),
     Claim("tile-eikonal", "narrow-access", "results through shared memory", _RESULTS_SHARED),
-    Claim("tile-eikonal", "narrow-access", "results and slowness through shared memory",
-          _BOTH_SHARED),
-    Claim("tile-demosaic", "narrow-access", "border apart from a tile of vectors", _HALO_APART),
+    Claim("tile-demosaic", "narrow-access", "border apart from a tile of vectors", _BORDER_APART),
     Claim("triton-bit_edits", "narrow-access", "four letters a thread",
           (("block = 256", "block = 512"),)),
     Claim("triton-bit_edits", "narrow-access", "eight letters a thread",
