@@ -137,6 +137,16 @@ _POWERS_ONCE = (
     ("            T.copy(Power[bx * columns, k * (depth // 32)], power)\n", ""),
     ("power[i, j // 32]", "power[i, k * (depth // 32) + j // 32]"),
 )  # fmt: skip
+_BYTES_COPIED = (
+    ("        grey = T.alloc",
+     "        raw = T.alloc_shared((rows + 2, columns + 16), T.uint8)\n        grey = T.alloc"),
+    ("        for i, j in T.Parallel(rows + 2, columns + 4):\n"
+     "            grey[i, j] = T.cast(X[by * rows + i, bx * columns + j], T.float32)\n",
+     "        for once in T.Pipelined(1, num_stages=2):\n"
+     "            T.copy(X[by * rows + once, bx * columns], raw)\n"
+     "            for i, j in T.Parallel(rows + 2, columns + 4):\n"
+     "                grey[i, j] = T.cast(raw[i, j], T.float32)\n"),
+)  # fmt: skip
 _BORDER_APART = (
     ("        for i, j in T.Parallel(rows + 2, columns + 2):\n"
      "            y = T.clamp(by * rows + i - 1, 0, H - 1)\n"
@@ -263,11 +273,16 @@ CLAIMS = (
           (("a, b = x[i * 8 + tap // 8, j * 8 + tap % 8], y[i * 8 + tap // 8, j * 8 + tap % 8]",
             "at = j * 8 + (tap + j // 4) % 8\n"
             "                a, b = x[i * 8 + tap // 8, at], y[i * 8 + tap // 8, at]"),)),
+    Claim("tile-ssim", "bank-conflict", "halves of a row in turns",
+          (("a, b = x[i * 8 + tap // 8, j * 8 + tap % 8], y[i * 8 + tap // 8, j * 8 + tap % 8]",
+            "at = j * 8 + (tap // 4 + j // 4) % 2 * 4 + tap % 4\n"
+            "                a, b = x[i * 8 + tap // 8, at], y[i * 8 + tap // 8, at]"),)),
     Claim("triton-weighted_bag", "bank-conflict", "one warp", (("num_warps=4", "num_warps=1"),)),
     Claim("tile-sobel", "narrow-access", "rows of whole vectors",
           (("rows, columns = 8, 256", "rows, columns = 8, 496"),
            ("T.alloc_shared((rows + 2, columns + 4)", "T.alloc_shared((rows + 2, columns + 16)"),
            ("T.Parallel(rows + 2, columns + 4)", "T.Parallel(rows + 2, columns + 16)"))),
+    Claim("tile-sobel", "narrow-access", "bytes copied asynchronously", _BYTES_COPIED),
     Claim("tile-requantise_product", "pipeline-too-shallow", "four stages",
           (("num_stages=3", "num_stages=4"),)),
     Claim("tile-requantise_product", "pipeline-too-shallow", "six stages of half the depth",
