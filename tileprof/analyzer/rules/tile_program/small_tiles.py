@@ -9,8 +9,8 @@ With larger tiles L2 takes less in proportion, and the kernel as long as that, a
 its bytes, whichever is longest. L2 gives up to 1.18 of its rate where blocks ask for a tile
 together, so the least of the gain is half of the likely one.
 
-An operand that stays in a block while a loop multiplies it by others is asked for once a block:
-a larger tile does not save what is asked for beside it.
+An operand that all blocks have, and that stays while a loop multiplies it by others, is asked for
+once a block, and each element of the others once: a larger tile saves nothing of these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tileprof.analyzer.rules.tile_program.numbers import (
 )
 from tileprof.analyzer.tiles.conditions import products_by_data
 from tileprof.analyzer.tiles.effects import effects_of
-from tileprof.kernel_ir import PRODUCTS, TileKernel
+from tileprof.kernel_ir import COPIES, PRODUCTS, TileKernel
 
 _COMPILER = "The choice of tiles did not consider how often L2 is asked for each element."
 
@@ -83,14 +83,18 @@ def _tile(kernel: TileKernel) -> tuple[int, int] | None:
 
 
 def _operand_stays(kernel: TileKernel) -> bool:
-    """Return whether the innermost loop around a product leaves one of its operands as it was."""
+    """Return whether the innermost loop around a product leaves one of its operands as it was, and
+    all blocks have the same one."""
     effects = effects_of(kernel)
+    blocks = {name for each in kernel.named("launch") for name in each.arguments}
     for op, around in kernel.nested:
         loops = [each for each in around if each.name == "for"]
-        if op.name in PRODUCTS and loops:
-            written = effects.of(loops[-1]).written
-            if any(effects.root(name) not in written for name in op.operands[:2]):
-                return True
+        if op.name not in PRODUCTS or not loops:
+            continue
+        kept = {effects.root(each) for each in op.operands[:2]} - effects.of(loops[-1]).written
+        copies = map(effects.of, kernel.named(*COPIES))
+        if any(each.written & kept and not each.depends & blocks for each in copies):
+            return True
     return False
 
 
