@@ -137,6 +137,86 @@ _POWERS_ONCE = (
     ("            T.copy(Power[bx * columns, k * (depth // 32)], power)\n", ""),
     ("power[i, j // 32]", "power[i, k * (depth // 32) + j // 32]"),
 )  # fmt: skip
+_BYTES_COPIED = (
+    ("        grey = T.alloc",
+     "        raw = T.alloc_shared((rows + 2, columns + 16), T.uint8)\n        grey = T.alloc"),
+    ("        for i, j in T.Parallel(rows + 2, columns + 4):\n"
+     "            grey[i, j] = T.cast(X[by * rows + i, bx * columns + j], T.float32)\n",
+     "        for once in T.Pipelined(1, num_stages=2):\n"
+     "            T.copy(X[by * rows + once, bx * columns], raw)\n"
+     "            for i, j in T.Parallel(rows + 2, columns + 4):\n"
+     "                grey[i, j] = T.cast(raw[i, j], T.float32)\n"),
+)  # fmt: skip
+_BORDER_APART = (
+    ("        for i, j in T.Parallel(rows + 2, columns + 2):\n"
+     "            y = T.clamp(by * rows + i - 1, 0, H - 1)\n"
+     "            x = T.clamp(bx * columns + j - 1, 0, W - 1)\n"
+     "            raw[i, j] = T.cast(Raw[y, x], T.float32)\n",
+     "        held = T.alloc_shared((rows, columns), T.float16)\n"
+     "        T.copy(Raw[by * rows, bx * columns], held)\n"
+     "        for i, j in T.Parallel(2, columns + 2):\n"
+     "            y = T.clamp(by * rows + i * (rows + 1) - 1, 0, H - 1)\n"
+     "            x = T.clamp(bx * columns + j - 1, 0, W - 1)\n"
+     "            raw[i * (rows + 1), j] = T.cast(Raw[y, x], T.float32)\n"
+     "        for i, j in T.Parallel(rows, 2):\n"
+     "            y = T.min(by * rows + i, H - 1)\n"
+     "            x = T.clamp(bx * columns + j * (columns + 1) - 1, 0, W - 1)\n"
+     "            raw[i + 1, j * (columns + 1)] = T.cast(Raw[y, x], T.float32)\n"
+     "        for i, j in T.Parallel(rows, columns):\n"
+     "            y, x = T.min(i, H - 1 - by * rows), T.min(j, W - 1 - bx * columns)\n"
+     "            raw[i + 1, j + 1] = T.cast(held[y, x], T.float32)\n"),
+)  # fmt: skip
+_RESULTS_SHARED = (
+    ("        for i, j in T.Parallel(rows, columns):\n",
+     "        held = T.alloc_shared((rows, columns), T.float32)\n"
+     "        for i, j in T.Parallel(rows, columns):\n"),
+    ("                Out[y, x] = T.min(Time[y, x], made)\n",
+     "                held[i, j] = T.min(Time[y, x], made)\n"
+     "        T.copy(held, Out[by * rows, bx * columns])\n"),
+)  # fmt: skip
+_SCORES_AHEAD = (
+    ("    for n in range(0, N, columns):\n"
+     "        across = tl.load(item_ptr + (n + j)[None, :] * dim + d[:, None])\n",
+     "    scores = tl.dot(user, tl.load(item_ptr + j[None, :] * dim + d[:, None]))\n"
+     "    for n in range(0, N, columns):\n"
+     "        after = tl.minimum(n + columns, N - columns)\n"
+     "        across = tl.load(item_ptr + (after + j)[None, :] * dim + d[:, None])\n"
+     "        later = tl.dot(user, across)\n"),
+    ("rating - tl.dot(user, across)", "rating - scores"),
+    ("item, step)\n", "item, step)\n        scores = later\n"),
+)  # fmt: skip
+_GATHERED = (
+    ("    for n in range(0, N, block):\n",
+     "    held = tl.load(x_ptr + at, mask=at < N, other=0.0)\n    for n in range(0, N, block):\n"),
+    ("sums += tl.load(x_ptr + chosen, mask=n + at < N, other=0.0)",
+     "sums += tl.where(n + at < N, tl.gather(held, chosen, 0), 0.0)"),
+    ("    block = 1024\n", "    block = triton.next_power_of_2(N)\n"),
+)  # fmt: skip
+_FEATURES_SHARED = (
+    ("        T.clear(sums)\n",
+     "        feature = T.alloc_shared((samples, F), T.int32)\n"
+     "        T.copy(Feature[block * samples, 0], feature)\n        T.clear(sums)\n"),
+    ("Table[Feature[block * samples + i, f], j]", "Table[feature[i, f], j]"),
+)  # fmt: skip
+_FIT_SHARED = (
+    ("        T.clear(dots)\n",
+     "        held = T.alloc_shared((rows, columns), T.float16)\n        T.clear(dots)\n"),
+    ("        T.copy(fit, Out[by * rows, bx * columns])\n",
+     "        T.copy(fit, held)\n        T.copy(held, Out[by * rows, bx * columns])\n"),
+)  # fmt: skip
+_POWERS_OF_TWO_STEPS = (
+    ("power = T.alloc_shared((columns, depth // 32), T.uint8)",
+     "power = T.alloc_shared((columns, depth // 16), T.uint8)"),
+    ("Power[bx * columns, k * (depth // 32)]", "Power[bx * columns, k // 2 * (depth // 16)]"),
+    ("power[i, j // 32]", "power[i, k % 2 * (depth // 32) + j // 32]"),
+)  # fmt: skip
+
+
+def _logarithm(name: str, written: str) -> tuple[tuple[str, str], ...]:
+    """Return edits that take another function than Triton's logarithm of `name`."""
+    imported = "import triton.language as tl\n"
+    more = "from triton.language.extra import libdevice\n" if "libdevice" in written else ""
+    return (imported, imported + more), (f"tl.log({name})", written)
 
 
 def _points(count: int, warps: int) -> tuple[tuple[str, str], ...]:
@@ -193,11 +273,16 @@ CLAIMS = (
           (("a, b = x[i * 8 + tap // 8, j * 8 + tap % 8], y[i * 8 + tap // 8, j * 8 + tap % 8]",
             "at = j * 8 + (tap + j // 4) % 8\n"
             "                a, b = x[i * 8 + tap // 8, at], y[i * 8 + tap // 8, at]"),)),
+    Claim("tile-ssim", "bank-conflict", "halves of a row in turns",
+          (("a, b = x[i * 8 + tap // 8, j * 8 + tap % 8], y[i * 8 + tap // 8, j * 8 + tap % 8]",
+            "at = j * 8 + (tap // 4 + j // 4) % 2 * 4 + tap % 4\n"
+            "                a, b = x[i * 8 + tap // 8, at], y[i * 8 + tap // 8, at]"),)),
     Claim("triton-weighted_bag", "bank-conflict", "one warp", (("num_warps=4", "num_warps=1"),)),
     Claim("tile-sobel", "narrow-access", "rows of whole vectors",
           (("rows, columns = 8, 256", "rows, columns = 8, 496"),
            ("T.alloc_shared((rows + 2, columns + 4)", "T.alloc_shared((rows + 2, columns + 16)"),
            ("T.Parallel(rows + 2, columns + 4)", "T.Parallel(rows + 2, columns + 16)"))),
+    Claim("tile-sobel", "narrow-access", "bytes copied asynchronously", _BYTES_COPIED),
     Claim("tile-requantise_product", "pipeline-too-shallow", "four stages",
           (("num_stages=3", "num_stages=4"),)),
     Claim("tile-requantise_product", "pipeline-too-shallow", "six stages of half the depth",
@@ -207,6 +292,54 @@ CLAIMS = (
           (("columns, others = 128, 32", "columns, others = 128, 16"),)),
     Claim("triton-adapter_rows", "occupancy-limited", "half as deep",
           (("rows, columns, depth = 16, 128, 128", "rows, columns, depth = 16, 128, 64"),)),
+    Claim("tile-mxfp4_product", "missed-async-copy", "powers of two steps copied each step",
+          _POWERS_OF_TWO_STEPS),
+    Claim("tile-mxfp4_product", "missed-async-copy", "twice as deep, two stages",
+          (("128, 128, 64", "128, 128, 128"), ("num_stages=3", "num_stages=2"))),
+    Claim("triton-factor_step", "redundant-traffic", "items transposed, not loaded again",
+          (("        across = tl.load(item_ptr + (n + j)[None, :] * dim + d[:, None])\n", ""),
+           ("tl.dot(user, across)", "tl.dot(user, tl.trans(item))"))),
+    Claim("triton-factor_step", "wgmma-serialized", "twice as many columns",
+          (("rows, columns = 64, 64", "rows, columns = 64, 128"),
+           ("(n + j)[None, :] * dim + d[:, None]",
+            "(n + j)[None, :] * dim + d[:, None], mask=(n + j)[None, :] < N, other=0.0"),
+           ("(n + j)[:, None] * dim + d[None, :]",
+            "(n + j)[:, None] * dim + d[None, :], mask=(n + j)[:, None] < N, other=0.0"),
+           ("tl.load(rating_ptr + i[:, None] * N + (n + j)[None, :])",
+            "tl.load(rating_ptr + i[:, None] * N + (n + j)[None, :],"
+            " mask=(n + j)[None, :] < N, other=0.0)"))),
+    Claim("triton-factor_step", "wgmma-serialized", "scores a step ahead", _SCORES_AHEAD),
+    Claim("tile-cross_product_layer", "pipeline-too-shallow", "four stages",
+          (("num_stages=3", "num_stages=4"),)),
+    Claim("tile-cross_product_layer", "pipeline-too-shallow", "six stages of half the depth",
+          (("128, 128, 64", "128, 128, 32"), ("num_stages=3", "num_stages=6"))),
+    Claim("tile-eikonal", "narrow-access", "results through shared memory", _RESULTS_SHARED),
+    Claim("tile-demosaic", "narrow-access", "border apart from a tile of vectors", _BORDER_APART),
+    Claim("triton-bit_edits", "narrow-access", "four letters a thread",
+          (("block = 256", "block = 512"),)),
+    Claim("triton-bit_edits", "narrow-access", "eight letters a thread",
+          (("num_warps=4", "num_warps=1"),)),
+    Claim("triton-garch", "slow-math", "logarithm approximate",
+          _logarithm("spread", f"{FAST_LOGARITHM}(spread)")),
+    Claim("triton-garch", "slow-math", "logarithm to the base of 2",
+          _logarithm("spread", "(tl.log2(spread) * 0.6931472)")),
+    Claim("triton-mu_law", "slow-math", "logarithm approximate",
+          _logarithm("1.0 + 255.0 * loud", f"{FAST_LOGARITHM}(1.0 + 255.0 * loud)")),
+    Claim("triton-mu_law", "slow-math", "logarithm to the base of 2",
+          _logarithm("1.0 + 255.0 * loud", "(tl.log2(1.0 + 255.0 * loud) * 0.6931472)")),
+    Claim("tile-linkage", "epilogue-drain", "results through shared memory", _FIT_SHARED),
+    Claim("tile-linkage", "epilogue-drain", "results through shared memory, two stages",
+          (*_FIT_SHARED, ("num_stages=3", "num_stages=2"))),
+    Claim("triton-bootstrap_means", "uncoalesced-global", "gathered from shared memory", _GATHERED),
+    Claim("tile-mahalanobis", "redundant-traffic", "twice as many rows",
+          (("rows, turns = 64, 8", "rows, turns = 128, 8"), ("threads=128", "threads=256"))),
+    Claim("tile-mahalanobis", "pipeline-too-shallow", "three stages",
+          (("num_stages=2", "num_stages=3"),)),
+    Claim("tile-factorisation", "uncoalesced-global", "numbers in shared memory", _FEATURES_SHARED),
+    Claim("triton-rolling_corr", "narrow-access", "an element a thread",
+          (("block = 512", "block = 128"),)),
+    Claim("triton-rolling_corr", "narrow-access", "an element a thread, as many warps more",
+          (("num_warps=4", "num_warps=16"),)),
 )  # fmt: skip
 """Suggestions of which arithmetic alone does not say whether they are true."""
 

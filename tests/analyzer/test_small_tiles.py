@@ -72,6 +72,50 @@ def test_what_something_else_holds_up() -> None:
     assert not said(64, 64, 2 * measured()[64, 64])
 
 
+IN_LOOP = """kernel @gemm(%A: global<8192, 8192, bfloat16>, %B: global<8192, 8192, bfloat16>) {
+  %c0 = constant 0 : index
+  %c1 = constant 1 : index
+  %c64 = constant 64 : index
+  launch [%c64, %c64] {threads = [128]} body(%bx: index, %by: index) {
+    %a = alloc shared {shape = [64, 64]} : shared<64, 64, bfloat16>
+    %b = alloc shared {shape = [64, 64]} : shared<64, 64, bfloat16>
+    %c = alloc fragment {shape = [64, 64]} : fragment<64, 64, float32>
+    %1 = mul %bx, %c64 : index
+    BEFORE
+    for pipelined %c0, %c64, %c1 {num_stages = 3} body(%k: index) {
+      %2 = mul %k, %c64 : index
+      %A_tile = view %A, [%1, %2] {sizes = [64, 64]} : global<64, 64, bfloat16>
+      copy %A_tile, %a
+      INSIDE
+      gemm %a, %b, %c {transpose_b = true}
+    }
+  }
+}
+"""
+COPY_B = """%B_tile = view %B, [AT, %c0] {sizes = [64, 64]} : global<64, 64, bfloat16>
+    copy %B_tile, %b"""
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "said"),
+    [
+        ("", COPY_B.replace("AT", "%2"), True),
+        (COPY_B.replace("AT", "%1"), "", True),  # A is read again by each block
+        (COPY_B.replace("AT", "%c0"), "", False),
+    ],
+)
+def test_an_operand_of_all_blocks_that_stays_is_asked_for_once(
+    before: str, inside: str, said: bool
+) -> None:
+    """A larger tile asks for less only where a loop, or each block, copies another operand."""
+    made = Made(
+        time=measured()[64, 64], attributes=launch((SIDE // 64) ** 2),
+        ir=IN_LOOP.replace("BEFORE", before).replace("INSIDE", inside),
+        metrics={"flops": 2.0 * SIDE**3, "bytes": 4.0 * SIDE**3 / 64},
+    )  # fmt: skip
+    assert bool(found(on_h200(made, PEAKS), RULE)) == said
+
+
 ALONE = """kernel @gemm(%A: global<8192, 8192, bfloat16>, %B: global<8192, 8192, bfloat16>) {
   %c64 = constant 64 : index
   launch [%c64, %c64] {threads = [128]} body(%bx: index, %by: index) {

@@ -434,6 +434,34 @@ def test_only_loud_suggestions_for_clean_kernels_are_false() -> None:
     assert (made["cleans"], made["false_by_clean"]) == (2, 0.5)
 
 
+def claim(name: str, low: float, **more: Any) -> dict[str, Any]:
+    """A repair that makes a kernel at least `low` times as fast."""
+    return {"claim": f"{name}/by hand", "correct": True, "low": low, **more}
+
+
+@pytest.mark.parametrize(
+    ("claims", "unproven"),
+    [
+        ([], 1.0),
+        ([claim("made/spill", 1.05)], 0.5),
+        ([claim("made/spill", 0.9), claim("made/spill", 1.3)], 0.5),  # one repair is enough
+        ([claim("made/spill", 1.04)], 1.0),
+        ([claim("made/spill", 1.3, correct=False)], 1.0),
+        ([claim("other/spill", 1.3)], 1.0),
+        ([{"claim": "made/spill/by hand", "error": "not reached"}], 1.0),
+        ([claim("made/spill", 1.3), claim("made/slow-math", 1.3)], 0.0),
+    ],
+)
+def test_a_repair_by_hand_proves_what_its_rule_says_of_its_kernel(
+    claims: list[dict[str, Any]], unproven: float
+) -> None:
+    """Its interval begins at 1.05× or above; all suggestions count as false as before."""
+    rows = [clean([finding("spill"), finding("slow-math")]), clean([])]
+    held = [scoring.judged(each) for each in rows]
+    made = scoring.summary(held, scoring.dev_gains([]), scoring.proven(claims))
+    assert (made["false_by_clean"], made["unproven_by_clean"]) == (1.0, unproven)
+
+
 def test_splits_are_pooled_and_held_out_operators_told_apart() -> None:
     """Splits are pooled and held out operators told apart."""
     records = [
@@ -468,4 +496,4 @@ def test_a_floor_is_of_bytes_or_of_products() -> None:
 
 def test_page_has_the_figures_of_the_files() -> None:
     """As the records are now; `python benchmarks/page.py`."""
-    assert page_generated.PAGE.read_text() == page_generated.page(page_generated._read())
+    assert page_generated.PAGE.read_text() == page_generated.page(*page_generated._read())

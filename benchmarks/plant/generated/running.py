@@ -297,6 +297,12 @@ def results_path(split: str, part: int = 1, parts: int = 1) -> Path:
     return Path(__file__).parents[2] / "results" / f"plant-{split}{ending}.json"
 
 
+def _shown() -> frozenset[tuple[str, str]]:
+    """Return the true suggestions for clean kernels that the kept record of repairs shows."""
+    record = json.loads((Path(__file__).parents[2] / "results" / "claims.json").read_text())
+    return scoring.proven(record["rows"])
+
+
 def run(args: argparse.Namespace) -> int:
     """Run a split, or a part of it."""
     import measuring
@@ -332,7 +338,7 @@ def run(args: argparse.Namespace) -> int:
             result["seconds"] = time.perf_counter() - begin
             output.write_text(json.dumps(result, indent=1) + "\n")
             print(scoring.told(result["rows"][-1]), flush=True)
-    print(scoring.page(scoring.pooled([result]), scoring.dev_gains([])))
+    print(scoring.page(scoring.pooled([result]), scoring.dev_gains([]), _shown()))
     print(f"{output}: {result['seconds']:.0f} s")
     return 0
 
@@ -350,7 +356,7 @@ def again(path: Path, kept: Path, only: str, output: Path | None) -> int:
     result |= {"analyzer": freezing.analyzer_hash(), "read_again": True, "factors": _factors()}
     if output:
         output.write_text(json.dumps(result, indent=1) + "\n")
-    print(scoring.page(scoring.pooled([result]), scoring.dev_gains([])))
+    print(scoring.page(scoring.pooled([result]), scoring.dev_gains([]), _shown()))
     return 0
 
 
@@ -377,7 +383,7 @@ def main() -> int:
     if args.score:
         held = [json.loads(path.read_text()) for path in args.score]
         known = scoring.dev_gains([json.loads(path.read_text()) for path in args.dev])
-        print(scoring.page(scoring.pooled(held), known))
+        print(scoring.page(scoring.pooled(held), known, _shown()))
         return 0
     if args.again:
         if not args.keep:

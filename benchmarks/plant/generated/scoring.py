@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 from plant.scores import NEAR, NOISE, advice
 
-__all__ = ["Gains", "Judged", "dev_gains", "judged", "page", "pooled", "told"]
+__all__ = ["Gains", "Judged", "dev_gains", "judged", "page", "pooled", "proven", "summary", "told"]
 
 Row: TypeAlias = Mapping[str, Any]
 LOUD = 1.05
-"""Predicted gain above which a suggestion for a clean kernel is false."""
+"""Predicted gain above which a suggestion for a clean kernel is false; measured, it is true."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Judged:
     """Gain that the first right finding predicts: low, middle, high."""
     first: str
     """Rule of the first advice, right or wrong."""
-    loud: int
-    """Suggestions whose predicted gain is above 1.05×, of a kernel without a defect."""
+    loud: tuple[str, ...]
+    """Rules of suggestions whose predicted gain is above 1.05×, for a kernel without a defect."""
     rejected: bool
     """Whether a decoy's pattern is not suggested to be changed for a gain."""
     floor: float
@@ -104,7 +104,7 @@ def judged(row: Row, known: bool = True) -> Judged:
         rank=_rank(said, right), placed=planted is not None and _near(planted, row),
         gain=tuple(planted["gain"]) if planted and planted["gain"] else None,
         first=said[0]["rule"] if said else "",
-        loud=sum(map(_loud, said)) if clean else 0,
+        loud=tuple(each["rule"] for each in said if clean and _loud(each)),
         rejected=row["kind"] == "decoy" and not costs
         and not any(_loud(each) for each in said if each["rule"] in right),
         floor=taken / row["floor_ms"], static_first=_rank(advice(row["static"]), right) == 1,
@@ -128,6 +128,18 @@ def _loud(finding: Row) -> bool:
     )
 
 
+def proven(claims: Iterable[Row]) -> frozenset[tuple[str, str]]:
+    """Return families and rules whose suggestion a repair by hand has shown to be true.
+
+    Args:
+        claims: rows that `benchmarks.claims` wrote.  A right repair proves its suggestion where the
+            lower end of its ratio is at least `LOUD`.
+    """
+    shown = (row for row in claims if row.get("correct") and row["low"] >= LOUD)
+    names = (row["claim"].split("/") for row in shown)
+    return frozenset((family, rule) for family, rule, *_ in names)
+
+
 def dev_gains(records: Iterable[Mapping[str, Any]]) -> Gains:
     """Return what development knows of gains."""
     ranked = [each for each in pooled(records) if each.ranked]
@@ -144,10 +156,19 @@ def dev_gains(records: Iterable[Mapping[str, Any]]) -> Gains:
 # -- over all
 
 
-def summary(cases: Sequence[Judged], dev: Gains) -> dict[str, Any]:
-    """Return everything that has an aim, and baselines."""
+def summary(
+    cases: Sequence[Judged], dev: Gains, shown: frozenset[tuple[str, str]] = frozenset()
+) -> dict[str, Any]:
+    """Return everything that has an aim, and baselines.
+
+    Args:
+        cases: what became of each case.
+        dev: what development knows of gains.
+        shown: families and rules of true suggestions for clean kernels, as `proven` finds them.
+    """
     ranked = [each for each in cases if each.ranked]
     cleans = [each for each in cases if each.kind == "clean"]
+    false = [(c.family, rule) for c in cleans for rule in c.loud]
     decoys = [e for e in cases if e.kind == "decoy" and (e.true or 1.0) < NOISE]
     return {
         "ranked": len(ranked), "families": len({each.family for each in ranked}),
@@ -158,7 +179,8 @@ def summary(cases: Sequence[Judged], dev: Gains) -> dict[str, Any]:
         "inside": _share(ranked, lambda c: c.inside),
         "told": _share(ranked, lambda c: c.gain is not None),
         "inside_of_told": _share([c for c in ranked if c.gain], lambda c: c.inside),
-        "false_by_clean": sum(c.loud for c in cleans) / len(cleans) if cleans else None,
+        "false_by_clean": len(false) / len(cleans) if cleans else None,
+        "unproven_by_clean": sum(e not in shown for e in false) / len(cleans) if cleans else None,
         "cleans": len(cleans), "decoys": len(decoys),
         "decoys_rejected": _share(decoys, lambda c: c.rejected),
         "static_first": _share(ranked, lambda c: c.static_first),
@@ -177,14 +199,16 @@ def _median(numbers: Iterable[float]) -> float | None:
     return statistics.median(held) if held else None
 
 
-def page(cases: Sequence[Judged], dev: Gains) -> str:
+def page(
+    cases: Sequence[Judged], dev: Gains, shown: frozenset[tuple[str, str]] = frozenset()
+) -> str:
     """Return tables: all cases, known and held-out operators; by operator and by family."""
     parts = {
         "all": cases, "operators of development": [c for c in cases if c.known],
         "operators held out": [c for c in cases if not c.known],
     }  # fmt: skip
     made = [f"| | {' | '.join(parts)} |", f"| --- |{' --- |' * len(parts)}"]
-    sums = {name: summary(part, dev) for name, part in parts.items()}
+    sums = {name: summary(part, dev, shown) for name, part in parts.items()}
     for key in sums["all"]:
         made.append(f"| {key} | {' | '.join(_plain(each[key]) for each in sums.values())} |")
     for title, key in (("operator", "operator"), ("family", "family")):

@@ -8,6 +8,9 @@ products.
 With larger tiles L2 takes less in proportion, and the kernel as long as that, as its products, or
 its bytes, whichever is longest. L2 gives up to 1.18 of its rate where blocks ask for a tile
 together, so the least of the gain is half of the likely one.
+
+An operand that all blocks have, and that stays while a loop multiplies it by others, is asked for
+once a block, and each element of the others once: a larger tile saves nothing of these.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from tileprof.analyzer.rules.tile_program.numbers import (
     SMALL_TILES_WIDE,
 )
 from tileprof.analyzer.tiles.conditions import products_by_data
-from tileprof.kernel_ir import PRODUCTS, TileKernel
+from tileprof.analyzer.tiles.effects import effects_of
+from tileprof.kernel_ir import COPIES, PRODUCTS, TileKernel
 
 _COMPILER = "The choice of tiles did not consider how often L2 is asked for each element."
 
@@ -40,8 +44,8 @@ def small_tiles(case: KernelCase) -> Iterator[Draft]:
     l2, asked = case.roofs.peaks.get("l2_read"), case.total("bytes")
     if tile is None or launch is None or not l2 or not asked or not case.time:
         return
-    if products_by_data(case.tiles):
-        return  # what is asked for is not known
+    if products_by_data(case.tiles) or _operand_stays(case.tiles):
+        return  # what is asked for is not known, or not the tile's doing
     (rows, columns), best = tile, _best(case, *tile)
     fewer = _asked(rows, columns) / _asked(*best)
     large = best[0] * best[1] / (rows * columns)
@@ -76,6 +80,22 @@ def _tile(kernel: TileKernel) -> tuple[int, int] | None:
     if len(held) != 1 or held[0] is None or len(held[0]) != 2:
         return None
     return held[0][0], held[0][1]
+
+
+def _operand_stays(kernel: TileKernel) -> bool:
+    """Return whether the innermost loop around a product leaves one of its operands as it was, and
+    all blocks have the same one."""
+    effects = effects_of(kernel)
+    blocks = {name for each in kernel.named("launch") for name in each.arguments}
+    for op, around in kernel.nested:
+        loops = [each for each in around if each.name == "for"]
+        if op.name not in PRODUCTS or not loops:
+            continue
+        kept = {effects.root(each) for each in op.operands[:2]} - effects.of(loops[-1]).written
+        copies = map(effects.of, kernel.named(*COPIES))
+        if any(each.written & kept and not each.depends & blocks for each in copies):
+            return True
+    return False
 
 
 def _best(case: KernelCase, rows: int, columns: int) -> tuple[int, int]:
