@@ -60,6 +60,18 @@ def test_a_product_that_hardly_multiplies_is_part_of_a_run(rate: float, kernels:
     assert finding.title.startswith(f"{kernels} memory-bound kernels")
 
 
+def test_a_convolution_by_groups_is_no_part_of_a_run() -> None:
+    """It hardly multiplies either, but compilers call the library's kernel for it."""
+    step = Step()
+    for name in ("mul", "exp", "conv_depthwise2d", "add"):
+        seconds = 20 * LONG * 1e-9 * (name == "conv_depthwise2d")
+        op = step.op(step.top, f"aten::{name}", bytes=1e12 * seconds, flops=1e12 * seconds)
+        step.launch(op, f"{name}_kernel", 20 * LONG)
+    roofs = {"hbm_copy": 4e12, "fma_float32": 6e13}
+    finding = only(step.profile(roofs), "fusion")
+    assert finding.title.startswith("2 memory-bound kernels")
+
+
 def test_what_nothing_reads_goes_with_compiling() -> None:
     """Of 600 µs, 100 are of a line whose result is never read; of a run of two that is left, half
     goes likely three quarters: 37.5 of 50 µs."""

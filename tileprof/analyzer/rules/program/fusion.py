@@ -39,6 +39,7 @@ from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD, HARDLY_MULTIPLIES
+from tileprof.analyzer.program.convolutions import kernels_of_convolutions
 from tileprof.analyzer.rules.layouts.channels_last import chosen_layouts
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
@@ -177,11 +178,17 @@ def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
 
 
 def _hardly_multiplying(tree: Contexts, floors: Floors) -> dict[int, float]:
-    """Return what the bytes of products take that hardly multiply, ns, by their nodes."""
+    """Return what the bytes of products take that hardly multiply, ns, by their nodes.
+
+    Convolutions by groups are none: compilers call the library's kernel for them.
+    """
     found = dict[int, float]()
+    convolutions = kernels_of_convolutions(tree.profile)
     for case in tree.program.kernels:
         peak = floors.roofs(case).peaks.get("fma_float32")
         for node in case.nodes:
+            if convolutions[node]:
+                continue
             multiplying = float(tree.flops[node]) / peak.value * 1e9 if peak else 0.0
             slow = 0 < multiplying < HARDLY_MULTIPLIES * float(tree.time[node])
             if slow and floors.limits.get(node) == "memory":
