@@ -34,6 +34,7 @@ from .transactions import (
     different,
     is_split,
     lone_wavefronts,
+    parted_wavefronts,
     sectors,
     wavefronts,
 )
@@ -378,7 +379,13 @@ class Requests:
         if not len(lanes):
             return Moved()
         is_shared = access.buffer.type.space == "shared"
-        taken, needed = (wavefronts if is_shared else sectors)(lanes, width)
+        parted = 0
+        if is_shared:
+            taken, apart, least_of_bytes = parted_wavefronts(lanes, width)
+            needed = np.minimum(apart, least_of_bytes)
+            parted = int((apart - needed).sum())
+        else:
+            taken, needed = sectors(lanes, width)
         asked, joined = different(lanes), 0
         if isinstance(access.op, ir.Atomic) and is_shared and not _counts_ones(access.op):
             taken = lone_wavefronts(lanes)
@@ -390,7 +397,7 @@ class Requests:
                 line = access.op.span.line if access.op.span else 0
                 self.found[-1].uncounted[line, access.op.mnemonic, "split copies"] = None
         total, least = int(taken.sum()), int(needed.sum())
-        return Moved(len(lanes), total, least, int(asked.sum()) * width, joined)
+        return Moved(len(lanes), total, least, int(asked.sum()) * width, joined, parted)
 
     def _is_copy(self, op: ir.OpBase) -> bool:
         """Return whether an op is a copy by cp.async."""

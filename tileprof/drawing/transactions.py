@@ -84,6 +84,17 @@ def lone_wavefronts(addresses: Ints) -> Ints:
 
 def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     """Return the wavefronts of each request and the fewest that its bytes need; as `sectors`."""
+    taken, apart, needed = parted_wavefronts(addresses, width)
+    return taken, np.minimum(apart, needed)
+
+
+def parted_wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints, Ints]:
+    """Return the wavefronts of each request, those that it would take without bank conflicts, and
+    the fewest for the bytes of its lanes; as `sectors`.
+
+    Words of 8 and 16 bytes are served in parts of a warp, so that few lanes of several parts take
+    more wavefronts than their bytes need.
+    """
     lanes = max(1, min(32, 32 * WORD // max(width, WORD)))
     parts = np.arange(0, max(width, WORD), WORD)
     rows, unit = len(addresses), min(2 * lanes, 32)
@@ -102,7 +113,7 @@ def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     taken = banks.reshape(rows, 32 // lanes, BANKS).max(axis=2).sum(axis=1)
     parts_of = banks.reshape(rows, 32 // lanes, BANKS).sum(axis=2)
     active = (addresses >= 0).sum(axis=1) * max(width, WORD)
-    return taken, np.minimum((-(-parts_of // BANKS)).sum(axis=1), -(-active // (BANKS * WORD)))
+    return taken, (-(-parts_of // BANKS)).sum(axis=1), -(-active // (BANKS * WORD))
 
 
 def _alike(addresses: Ints) -> NDArray[np.bool_]:
