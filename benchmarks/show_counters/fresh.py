@@ -201,13 +201,12 @@ def counts_by_row(X, Counts, rows: int = 2):
     Counts: T.Tensor((M,), T.int32)
     with T.Kernel(T.ceildiv(M, rows), threads=64) as b:
         for i, j in T.Parallel(rows, N):
-            if b * rows + i < M:
-                if X[b * rows + i, j] < 0:
-                    T.atomic_add(Counts[b * rows + i], 1)
+            if b * rows + i < M and X[b * rows + i, j] < 0:
+                T.atomic_add(Counts[b * rows + i], 1)
 
 
 @tileprof.jit
-def padded_turn(X, tile: int = 32):
+def bytes_across(X, tile: int = 32):
     """A transpose of bytes through shared memory with padding."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.uint8)
@@ -384,7 +383,7 @@ FRESH: tuple[Case, ...] = (
     Case(norms_of_rows, drawn_as(((45, 200), _BF16)), "lengths of rows"),
     Case(columns_largest, drawn_as(((50, 152), np.float16)), "maxima of columns, cut"),
     Case(counts_by_row, _counted, "counts by atomics in global memory"),
-    Case(padded_turn, drawn_as(((75, 100), np.uint8, 0, 256)), "transpose of bytes, padded"),
+    Case(bytes_across, drawn_as(((75, 100), np.uint8, 0, 256)), "transpose of bytes, padded"),
     Case(pairs_swapped, drawn_as(((4_002,), np.float32)), "neighbours exchanged"),
     Case(upper_parts_kept, drawn_as(((128, 128), np.float32)), "upper triangle"),
     Case(matrix_by_vector, drawn_as(((50, 300), _BF16), ((300,), np.float32)),
