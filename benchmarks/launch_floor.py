@@ -42,6 +42,8 @@ SIZES = (8, 24, 128, 384, 1024, 4000)
 KERNELS = (
     "struct alignas(64) Map { char bytes[128]; };\n"
     'extern "C" __global__ void none() {}\n'
+    'extern "C" __global__ void waits(void *p0, void *p1, void *p2)'
+    ' { asm volatile("griddepcontrol.wait;" ::: "memory"); }\n'
     'extern "C" __global__ void maps(const __grid_constant__ Map a, const __grid_constant__ Map b,'
     " const __grid_constant__ Map c) {}\n"
     + "".join(
@@ -210,6 +212,7 @@ def parts(
     early, pairs = Attribute(id=EARLY_START, x=1), Attribute(id=CLUSTER_DIMENSION, x=2, y=1, z=1)
     apart = streams["not blocking"]
     yield extended("attribute: early start", "pointers3", three, 0, early)
+    yield extended("attribute: early start, the kernel waits first", "waits", three, 0, early)
     yield extended("attribute: cluster", "pointers3", three, 0, pairs)
     yield extended("both attributes", "pointers3", three, 0, pairs, early)
     yield extended("early start, stream not blocking", "pointers3", three, apart, early)
