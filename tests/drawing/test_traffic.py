@@ -398,6 +398,15 @@ def test_copies_that_fill_a_row_from_one_line_are_whole(addresses: Any, split: b
     assert transactions.is_split(addresses[None], 16).tolist() == [split]
 
 
+def test_copies_of_words_are_whole_where_lanes_follow_each_other() -> None:
+    """Lanes that take no part leave them whole; rows of 64 bytes that are 100 apart are split."""
+    lane = np.arange(32)
+    asked = np.stack(
+        [lane * 4 + 8, np.where(lane < 19, lane * 4, -1), lane // 16 * 100 + lane % 16 * 4]
+    )
+    assert transactions.is_split(asked, 4).tolist() == [False, False, True]
+
+
 def test_atomics_at_one_word_of_shared_memory_take_turns() -> None:
     """Three lanes at a word, and one at another word of its bank; lanes of other banks do not
     wait."""

@@ -392,8 +392,7 @@ class Requests:
         elif not is_shared and self._is_copy(access.op):
             taken, counted_twice = copied_sectors(lanes, width)
             joined = int(counted_twice.sum())
-            repeats = (asked != (lanes >= 0).sum(axis=1)).any()
-            if repeats or (width > WORD and is_split(lanes, width).any()):
+            if (asked != (lanes >= 0).sum(axis=1)).any() or is_split(lanes, width).any():
                 line = access.op.span.line if access.op.span else 0
                 self.found[-1].uncounted[line, access.op.mnemonic, "split copies"] = None
         total, least = int(taken.sum()), int(needed.sum())

@@ -66,7 +66,14 @@ def copied_sectors(addresses: Ints, width: int) -> tuple[Ints, Ints]:
 
 def is_split(addresses: Ints, width: int) -> NDArray[np.bool_]:
     """Return whether the rows of 128 bytes that lanes of cp.async fill in shared memory come from
-    several lines, or from one in another order than a swizzle's; as `sectors`."""
+    several lines, or from one in another order than a swizzle's; as `sectors`.
+
+    Copies of a word are whole where lanes that take part follow each other in global memory.
+    """
+    if width <= WORD:
+        begin = np.where(addresses >= 0, addresses - np.arange(addresses.shape[1]) * width, _NONE)
+        least = begin.min(axis=1, keepdims=True)
+        return np.asarray(((begin != _NONE) & (begin != least)).any(axis=1))
     lanes = LINE // width
     rows = addresses.reshape(len(addresses), -1, lanes)
     line, part = rows // LINE, rows % LINE // width ^ np.arange(lanes)
