@@ -31,6 +31,7 @@ from benchmarks.access_patterns.patterns import Group, Pattern
 from benchmarks.measuring import circumstances
 from tileprof.errors import TileprofError
 from tileprof.profile.instruction_counts import name_of
+from tileprof.runtime.cuda.driver import DriverFailure
 
 CHUNK = 60
 """Patterns of one recording."""
@@ -43,6 +44,10 @@ _INSTRUCTIONS = ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
 _BY_INSTRUCTION_S, _START_S, _LATE_S = 8.0, 3.0, 15.0
 """Time that is kept for counts of instructions and for the start of each process, and how late a
 process may be before it is ended."""
+_BREAKING = (700, 714, 715, 716, 717, 718, 719)
+"""`CUresult` of faults of a kernel, after which every call in the process fails."""
+_MOST_BROKEN = 3
+"""Patterns of a group that may break their process before the group is given up."""
 _SHARES: dict[Group, float] = {
     "copies": 0.35, "boxes": 0.1, "shared atomics": 0.12, "matrices": 0.08, "shared": 0.15,
     "global": 0.15, "local": 0.05,
@@ -75,15 +80,26 @@ def record_launches(
     seconds: float,
 ) -> None:
     """Launch patterns under counters, `CHUNK` at a time, until the seconds are over; write the
-    counters by pattern, anew after each time."""
+    counters by pattern, anew after each time.
+
+    Each recording has patterns from all over the group, so that a run that ends early has some of
+    every kind.  SystemExit where a pattern breaks the context, in which nothing runs any more: its
+    name is then in a file beside `out`, and the next process leaves it out.
+    """
     begin, counted = time.monotonic(), dict[str, dict[str, float]]()
-    for start in range(0, len(patterns), CHUNK):
+    broken = broken_of(out)
+    parts = -(-len(patterns) // CHUNK)
+    for number in range(parts):
         spent = time.monotonic() - begin
         # The next recording likely takes as long as those before it did on average.
-        if start and spent * (1 + CHUNK / start) > seconds:
+        if number and spent * (1 + 1 / number) > seconds:
             break
-        path = out.with_suffix(f".{start}.tprof")
-        chosen = [each for each in patterns[start : start + CHUNK] if _runs(each, launch)]
+        path = out.with_suffix(f".{number}.tprof")
+        chosen = [
+            each
+            for each in patterns[number::parts]
+            if each.name not in broken and _runs(each, launch, out)
+        ]
         with tileprof.profile(
             path, context="scopes", instrument="off", metrics=list(metrics.values())
         ):
@@ -94,10 +110,23 @@ def record_launches(
         out.write_text(json.dumps(counted))
 
 
-def _runs(pattern: Pattern, launch: Launch) -> bool:
-    """Launch a pattern without counters; return whether the driver takes it, or say why not."""
+def broken_of(out: Path) -> list[str]:
+    """Return the patterns that broke the context of an earlier process with this output."""
+    path = out.with_suffix(".broken")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _runs(pattern: Pattern, launch: Launch, out: Path) -> bool:
+    """Launch a pattern without counters; return whether the driver takes it, or say why not.
+    SystemExit where it breaks the context, after its name is noted."""
     try:
         launch(pattern)
+    except DriverFailure as failure:
+        print(f"{pattern.name}: {failure}", flush=True)
+        if failure.code in _BREAKING:
+            out.with_suffix(".broken").write_text("\n".join([*broken_of(out), pattern.name]))
+            raise SystemExit(f"{pattern.name} broke the context") from None
+        return False
     except TileprofError as error:
         print(f"{pattern.name}: {error}", flush=True)
         return False
@@ -184,7 +213,13 @@ def count(groups: Sequence[Group], seconds: float, folder: Path) -> dict[str, An
         out = folder / f"{group.replace(' ', '-')}.json"
         arguments = ("--record", group, "--cubin", str(cubin), "-o", str(out))
         patience = min(left, allowed + _START_S + _LATE_S)
-        if why := ran((*arguments, "--seconds", str(allowed)), patience):
+        why, broken = "", -1
+        # A pattern that breaks the context costs its process, but neither the group nor others.
+        while broken < len(broken_of(out)) <= _MOST_BROKEN:
+            broken = len(broken_of(out))
+            rest = patience - (time.monotonic() - now)
+            why = ran((*arguments, "--seconds", str(allowed)), max(rest, 1.0)) if rest > 0 else why
+        if why:
             problems[group] = why
         found = json.loads(out.read_text()) if out.exists() else {}
         counters[group] = found

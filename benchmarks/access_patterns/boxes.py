@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from benchmarks.access_patterns.patterns import LANES, Box, Pattern
 
 WAYS = ("tma load", "tma store", "tma add")
+START = 16
+"""Bytes of which a row of a box begins at a multiple: for others the GPU stops the context with
+CUDA_ERROR_ILLEGAL_INSTRUCTION."""
 
 
 def boxes() -> Iterator[Pattern]:
@@ -28,7 +31,8 @@ def _boxes(way: str) -> Iterator[tuple[str, Box]]:
             wide = pitch // element
             for width in (16, 32, 48, 64, 128):
                 columns = width // element
-                for x in (0, 16 // element, 48 // element, wide - columns // 2):
+                cut = wide - max(columns // 2, START // element)
+                for x in (0, 16 // element, 48 // element, cut - cut % (START // element)):
                     made = Box(element, (wide, 64), (pitch,), (columns, 8), (x, 3))
                     if element == 2 or (pitch == 528 and width in (48, 128)):
                         yield _text(made), made
@@ -38,7 +42,7 @@ def _boxes(way: str) -> Iterator[tuple[str, Box]]:
                 made = Box(element, (528 // element, 64), (528,), (columns, 16), (x, 2), swizzle)
                 yield _text(made), made
     element = 4
-    for start in ((-3, -2), (120, 60), (4, 62)):
+    for start in ((-4, -2), (120, 60), (4, 62)):
         made = Box(element, (128, 64), (512,), (16, 8), start)
         yield _text(made), made
     for corner in ((0, 0, 0), (4, 1, 1), (100, 14, 2)):

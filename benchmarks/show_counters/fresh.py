@@ -1,7 +1,6 @@
-"""Kernels for a comparison of pages with counters that no GPU has run: rows, tables, images.
+"""Kernels for a comparison of pages with counters that no GPU has run: rows, images and products.
 
 Nothing is known of their counters: their pages were written down by `--freeze` as they came.
-Products are in `fresh_products`.
 """
 
 # mypy: ignore-errors
@@ -13,55 +12,210 @@ import numpy as np
 
 import tileprof
 import tileprof.lang as T
-from benchmarks.show_counters.fresh_products import FRESH_PRODUCTS
 from benchmarks.show_counters.frozen import drawn_as
 from benchmarks.show_counters.kernels import Case
 
-_BF16, _E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+_BF16, _E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e5m2
 
 
 @tileprof.jit
-def weights_of_classes(X, Class, Sums, part: int = 768):
-    """Whole weights added up for each of 40 classes, in shared memory, then for all blocks."""
-    N = T.const("N")
-    X: T.Tensor((N,), T.int32)
-    Class: T.Tensor((N,), T.int32)
-    Sums: T.Tensor((40,), T.int32)
-    with T.Kernel(T.ceildiv(N, part), threads=192) as b:
-        held = T.alloc_shared((40,), T.int32)
-        T.clear(held)
-        for j in T.Parallel(part):
-            if b * part + j < N:
-                T.atomic_add(held[Class[b * part + j]], X[b * part + j])
-        for c in T.Parallel(40):
-            T.atomic_add(Sums[c], held[c])
-
-
-@tileprof.jit
-def table_of_bytes(X, Table, part: int = 2048):
-    """A table of 256 numbers in shared memory, looked up by bytes."""
-    N = T.const("N")
-    X: T.Tensor((N,), T.uint8)
-    Table: T.Tensor((256,), T.float32)
-    Y = T.empty((N,), T.float32)
-    with T.Kernel(T.ceildiv(N, part), threads=128) as b:
-        held = T.alloc_shared((256,), T.float32)
-        T.copy(Table, held)
-        for j in T.Parallel(part):
-            if b * part + j < N:
-                Y[b * part + j] = held[T.cast(X[b * part + j], T.int32)]
+def signs_split(X, rows: int = 4, columns: int = 64):
+    """Positive numbers into one result, others into another, in branches of a condition."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((2, M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=64) as (bx, by):
+        for i, j in T.Parallel(rows, columns):
+            if by * rows + i < M and bx * columns + j < N:
+                if X[by * rows + i, bx * columns + j] > 0.0:
+                    Y[0, by * rows + i, bx * columns + j] = X[by * rows + i, bx * columns + j]
+                else:
+                    Y[1, by * rows + i, bx * columns + j] = -X[by * rows + i, bx * columns + j]
     return Y
 
 
 @tileprof.jit
-def doubles_turned(X, tile: int = 32):
-    """A transpose of doubles through shared memory without padding."""
+def whole_numbers_chosen(A, B, Pick, part: int = 512):
+    """One of two rows of 16-bit numbers, by a mask, in whole tiles."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.int16)
+    B: T.Tensor((N,), T.int16)
+    Pick: T.Tensor((N,), T.uint8)
+    Y = T.empty((N,), T.int16)
+    with T.Kernel(N // part, threads=128) as b:
+        for j in T.Parallel(part):
+            if Pick[b * part + j] != 0:
+                Y[b * part + j] = A[b * part + j]
+            else:
+                Y[b * part + j] = B[b * part + j]
+    return Y
+
+
+@tileprof.jit
+def rows_shifted_and_scaled(X, Shift, Scale, rows: int = 8, columns: int = 160):
+    """Halves minus a shift, times a scale of their row, in registers; the last rows are cut."""
     M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float64)
-    Y = T.empty((N, M), T.float64)
-    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=256) as (bx, by):
-        held = T.alloc_shared((tile, tile), T.float64)
-        T.copy(X[by * tile, bx * tile], held)
+    X: T.Tensor((M, N), T.float16)
+    Shift: T.Tensor((M,), T.float32)
+    Scale: T.Tensor((M,), T.float32)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
+        held = T.alloc_fragment((rows, columns), T.float32)
+        T.copy(X[by * rows, bx * columns], held)
+        for i, j in T.Parallel(rows, columns):
+            if by * rows + i < M:
+                held[i, j] = (held[i, j] - Shift[by * rows + i]) * Scale[by * rows + i]
+        T.copy(held, Y[by * rows, bx * columns])
+    return Y
+
+
+@tileprof.jit
+def columns_offset(X, Offset, rows: int = 16, columns: int = 64):
+    """8-bit floats plus an offset of their column, as float32; tiles are cut in both directions."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float8_e5m2)
+    Offset: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=64) as (bx, by):
+        held = T.alloc_fragment((rows, columns), T.float32)
+        T.copy(X[by * rows, bx * columns], held)
+        for i, j in T.Parallel(rows, columns):
+            if bx * columns + j < N:
+                held[i, j] += Offset[bx * columns + j]
+        T.copy(held, Y[by * rows, bx * columns])
+    return Y
+
+
+@tileprof.jit
+def doubles_in_steps(X, part: int = 256):
+    """Every third of a row of doubles, from shared memory; the last block has few."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.float64)
+    Y = T.empty((N // 3,), T.float64)
+    with T.Kernel(T.ceildiv(N // 3, part), threads=128) as b:
+        held = T.alloc_shared((part * 3,), T.float64)
+        for j in T.Parallel(part * 3):
+            held[j] = T.if_then_else(b * part * 3 + j < N, X[b * part * 3 + j], 0.0)
+        for j in T.Parallel(part):
+            if b * part + j < N // 3:
+                Y[b * part + j] = held[j * 3]
+    return Y
+
+
+@tileprof.jit
+def long_words_reversed(X, part: int = 192):
+    """Rows of 64-bit numbers backwards through shared memory, 96 threads."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.int64)
+    Y = T.empty((M, N), T.int64)
+    with T.Kernel(T.ceildiv(N, part), M, threads=96) as (b, m):
+        held = T.alloc_shared((part,), T.int64)
+        for j in T.Parallel(part):
+            held[j] = T.if_then_else(b * part + j < N, X[m, b * part + j], 0)
+        for j in T.Parallel(part):
+            if N - 1 - b * part - j >= 0:
+                Y[m, N - 1 - b * part - j] = held[j]
+    return Y
+
+
+@tileprof.jit
+def three_planes(X, part: int = 256):
+    """Pixels of three bytes each, as three planes."""
+    N = T.const("N")
+    X: T.Tensor((N, 3), T.uint8)
+    Y = T.empty((3, N), T.uint8)
+    with T.Kernel(T.ceildiv(N, part), threads=128) as b:
+        for j, c in T.Parallel(part, 3):
+            if b * part + j < N:
+                Y[c, b * part + j] = X[b * part + j, c]
+    return Y
+
+
+@tileprof.jit
+def doubled_pixels(X, rows: int = 4, columns: int = 32):
+    """Each pixel four times: an image of twice the height and width."""
+    H, V = T.const("H, V")
+    X: T.Tensor((H, V), T.bfloat16)
+    Y = T.empty((H * 2, V * 2), T.bfloat16)
+    with T.Kernel(T.ceildiv(V * 2, columns), T.ceildiv(H * 2, rows), threads=64) as (bx, by):
+        for i, j in T.Parallel(rows, columns):
+            if by * rows + i < H * 2 and bx * columns + j < V * 2:
+                Y[by * rows + i, bx * columns + j] = X[
+                    (by * rows + i) // 2, (bx * columns + j) // 2
+                ]
+    return Y
+
+
+@tileprof.jit
+def edges_of_rows(X, part: int = 384):
+    """Differences of neighbours, straight from global memory."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N - 1), T.float32)
+    with T.Kernel(T.ceildiv(N - 1, part), M, threads=128) as (b, m):
+        for j in T.Parallel(part):
+            if b * part + j < N - 1:
+                Y[m, b * part + j] = X[m, b * part + j + 1] - X[m, b * part + j]
+    return Y
+
+
+@tileprof.jit
+def norms_of_rows(X, rows: int = 4):
+    """Lengths of rows of 200 bfloat16."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((M,), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
+        squares = T.alloc_fragment((rows, N), T.float32)
+        total = T.alloc_fragment((rows,), T.float32)
+        T.copy(X[b * rows, 0], squares)
+        for i, j in T.Parallel(rows, N):
+            squares[i, j] *= squares[i, j]
+        T.reduce_sum(squares, total, dim=1)
+        for i in T.Parallel(rows):
+            if b * rows + i < M:
+                Y[b * rows + i] = T.sqrt(total[i])
+    return Y
+
+
+@tileprof.jit
+def columns_largest(X, columns: int = 64):
+    """The largest number of each column of 50 rows of halves."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Y = T.empty((N,), T.float16)
+    with T.Kernel(T.ceildiv(N, columns), threads=128) as b:
+        held = T.alloc_fragment((M, columns), T.float16)
+        top = T.alloc_fragment((columns,), T.float16)
+        T.copy(X[0, b * columns], held)
+        T.reduce_max(held, top, dim=0)
+        T.copy(top, Y[b * columns])
+    return Y
+
+
+@tileprof.jit
+def counts_by_row(X, Counts, rows: int = 2):
+    """Numbers below zero in each row, counted by atomics on global memory."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.int32)
+    Counts: T.Tensor((M,), T.int32)
+    with T.Kernel(T.ceildiv(M, rows), threads=64) as b:
+        for i, j in T.Parallel(rows, N):
+            if b * rows + i < M and X[b * rows + i, j] < 0:
+                T.atomic_add(Counts[b * rows + i], 1)
+
+
+@tileprof.jit
+def bytes_across(X, tile: int = 32):
+    """A transpose of bytes through shared memory with padding."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.uint8)
+    Y = T.empty((N, M), T.uint8)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        held = T.alloc_shared((tile, tile + 4), T.uint8)
+        for i, j in T.Parallel(tile, tile):
+            if by * tile + i < M and bx * tile + j < N:
+                held[i, j] = X[by * tile + i, bx * tile + j]
         for i, j in T.Parallel(tile, tile):
             if bx * tile + i < N and by * tile + j < M:
                 Y[bx * tile + i, by * tile + j] = held[j, i]
@@ -69,262 +223,178 @@ def doubles_turned(X, tile: int = 32):
 
 
 @tileprof.jit
-def windows_of_three(X, part: int = 512):
-    """Means of three neighbours of a row of halves, from shared memory with two more elements."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float16)
-    Y = T.empty((M, N - 2), T.float16)
-    with T.Kernel(T.ceildiv(N - 2, part), M, threads=128) as (b, m):
-        held = T.alloc_shared((part + 2,), T.float16)
-        for j in T.Parallel(part + 2):
-            held[j] = T.if_then_else(b * part + j < N, X[m, b * part + j], 0.0)
-        for j in T.Parallel(part):
-            if b * part + j < N - 2:
-                Y[m, b * part + j] = (held[j] + held[j + 1] + held[j + 2]) * T.float16(1 / 3)
-    return Y
-
-
-@tileprof.jit
-def kept_by_mask(X, Keep, rows: int = 4):
-    """Numbers where a mask of bytes is set, zeros elsewhere."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.bfloat16)
-    Keep: T.Tensor((M, N), T.uint8)
-    Y = T.empty((M, N), T.bfloat16)
-    with T.Kernel(T.ceildiv(N, 256), T.ceildiv(M, rows), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, 256):
-            if by * rows + i < M and bx * 256 + j < N:
-                if Keep[by * rows + i, bx * 256 + j] != 0:
-                    Y[by * rows + i, bx * 256 + j] = X[by * rows + i, bx * 256 + j]
-                else:
-                    Y[by * rows + i, bx * 256 + j] = 0.0
-    return Y
-
-
-@tileprof.jit
-def columns_picked(X, At, rows: int = 8):
-    """The columns that a list names, out of rows of float32."""
-    M, N, K = T.const("M, N, K")
-    X: T.Tensor((M, N), T.float32)
-    At: T.Tensor((K,), T.int32)
-    Y = T.empty((M, K), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), threads=96) as b:
-        for i, j in T.Parallel(rows, K):
-            if b * rows + i < M:
-                Y[b * rows + i, j] = X[b * rows + i, At[j]]
-    return Y
-
-
-@tileprof.jit
-def rows_sent(X, To, rows: int = 16):
-    """Rows of 56 halves, each stored at the row that a list names."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float16)
-    To: T.Tensor((M,), T.int32)
-    Y = T.empty((M, N), T.float16)
-    with T.Kernel(T.ceildiv(M, rows), threads=64) as b:
-        for i, j in T.Parallel(rows, N):
-            if b * rows + i < M:
-                Y[To[b * rows + i], j] = X[b * rows + i, j]
-    return Y
-
-
-@tileprof.jit
-def quarters_of_bytes(W, Scale, rows: int = 8):
-    """Four numbers of two bits out of each byte, times a scale of their row."""
-    M, N = T.const("M, N")
-    W: T.Tensor((M, N), T.uint8)
-    Scale: T.Tensor((M,), T.float32)
-    Y = T.empty((M, N * 4), T.bfloat16)
-    with T.Kernel(T.ceildiv(N * 4, 256), T.ceildiv(M, rows), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, 256):
-            if by * rows + i < M and bx * 256 + j < N * 4:
-                byte = T.cast(W[by * rows + i, (bx * 256 + j) // 4], T.int32)
-                two = (byte >> ((bx * 256 + j) % 4 * 2)) & 3
-                Y[by * rows + i, bx * 256 + j] = T.cast(two - 2, T.float32) * Scale[by * rows + i]
-    return Y
-
-
-@tileprof.jit
-def largest_of_four(X, rows: int = 4):
-    """Maxima of squares of 2 × 2 pixels, channels last; the last row of blocks is cut."""
-    B, H, V, C = T.const("B, H, V, C")
-    X: T.Tensor((B, H, V, C), T.bfloat16)
-    Y = T.empty((B, H // 2, V // 2, C), T.bfloat16)
-    with T.Kernel(V // 2, T.ceildiv(H // 2, rows), B, threads=64) as (x, by, b):
-        for i, c in T.Parallel(rows, C):
-            y = by * rows + i
-            if y < H // 2:
-                Y[b, y, x, c] = T.max(
-                    T.max(X[b, y * 2, x * 2, c], X[b, y * 2, x * 2 + 1, c]),
-                    T.max(X[b, y * 2 + 1, x * 2, c], X[b, y * 2 + 1, x * 2 + 1, c]),
-                )
-    return Y
-
-
-@tileprof.jit
-def fives_averaged(X, rows: int = 2):
-    """Means of groups of five columns, from a tile in shared memory."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((M, N // 5), T.float32)
-    with T.Kernel(M // rows, threads=128) as b:
-        held = T.alloc_shared((rows, N), T.float32)
-        T.copy(X[b * rows, 0], held)
-        for i, j in T.Parallel(rows, N // 5):
-            total = held[i, j * 5] + held[i, j * 5 + 1] + held[i, j * 5 + 2]
-            Y[b * rows + i, j] = (total + held[i, j * 5 + 3] + held[i, j * 5 + 4]) * 0.2
-    return Y
-
-
-@tileprof.jit
-def eighths_widened(X, Scale, rows: int = 16, columns: int = 96):
-    """8-bit floats times a scale of their row, as bfloat16; tiles of 96 columns, cut."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float8_e4m3fn)
-    Scale: T.Tensor((M,), T.float32)
-    Y = T.empty((M, N), T.bfloat16)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        held = T.alloc_fragment((rows, columns), T.float32)
-        T.copy(X[by * rows, bx * columns], held)
-        for i, j in T.Parallel(rows, columns):
-            if by * rows + i < M:
-                held[i, j] *= Scale[by * rows + i]
-        T.copy(held, Y[by * rows, bx * columns])
-    return Y
-
-
-@tileprof.jit
-def sums_along_rows(X, rows: int = 4):
-    """Running sums along rows of 160 numbers."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
-        held = T.alloc_shared((rows, N), T.float32)
-        T.copy(X[b * rows, 0], held)
-        T.cumsum(held, dim=1)
-        T.copy(held, Y[b * rows, 0])
-    return Y
-
-
-@tileprof.jit
-def lengths_of_pairs(X, part: int = 320):
-    """Lengths of pairs of float32 that lie side by side, an odd number of them."""
+def pairs_swapped(X, part: int = 512):
+    """Neighbours exchanged: each even element with the odd one behind it."""
     N = T.const("N")
-    X: T.Tensor((N, 2), T.float32)
+    X: T.Tensor((N,), T.float32)
     Y = T.empty((N,), T.float32)
-    with T.Kernel(T.ceildiv(N, part), threads=160) as b:
+    with T.Kernel(T.ceildiv(N, part), threads=128) as b:
         for j in T.Parallel(part):
-            if b * part + j < N:
-                re, im = X[b * part + j, 0], X[b * part + j, 1]
-                Y[b * part + j] = T.sqrt(re * re + im * im)
+            at = b * part + j
+            if at < N:
+                Y[at] = X[at + 1 - at % 2 * 2]
     return Y
 
 
 @tileprof.jit
-def boxes_moved(X, rows: int = 6, columns: int = 10):
-    """Boxes of an image with channels last, moved by one pixel to the right and down."""
-    H, V, C = T.const("H, V, C")
-    X: T.Tensor((H, V, C), T.float16)
-    Y = T.empty((H + 1, V + 1, C), T.float16)
-    with T.Kernel(T.ceildiv(V, columns), T.ceildiv(H, rows), threads=128) as (bx, by):
-        held = T.alloc_shared((rows, columns, C), T.float16)
-        T.copy(X[by * rows, bx * columns, 0], held)
-        T.copy(held, Y[by * rows + 1, bx * columns + 1, 0])
+def upper_parts_kept(X, tile: int = 32):
+    """Numbers on and above the diagonal; tiles below it are only cleared."""
+    N = T.const("N")
+    X: T.Tensor((N, N), T.float32)
+    Y = T.empty((N, N), T.float32)
+    with T.Kernel(N // tile, N // tile, threads=128) as (bx, by):
+        held = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(held)
+        if bx >= by:
+            for i, j in T.Parallel(tile, tile):
+                if bx * tile + j >= by * tile + i:
+                    held[i, j] = X[by * tile + i, bx * tile + j]
+        T.copy(held, Y[by * tile, bx * tile])
     return Y
 
 
 @tileprof.jit
-def places_of_largest(X, rows: int = 8):
-    """The first place of the largest number of each row of whole numbers of 16 bits."""
+def matrix_by_vector(A, X, rows: int = 8, part: int = 128):
+    """A matrix of bfloat16 by a vector, in parts of its rows."""
     M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.int16)
-    Y = T.empty((M,), T.int32)
+    A: T.Tensor((M, N), T.bfloat16)
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((M,), T.float32)
     with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
-        held = T.alloc_fragment((rows, N), T.int32)
-        top = T.alloc_fragment((rows,), T.int32)
-        place = T.alloc_fragment((rows, N), T.int32)
-        first = T.alloc_fragment((rows,), T.int32)
-        T.copy(X[b * rows, 0], held)
-        T.reduce_max(held, top, dim=1)
-        for i, j in T.Parallel(rows, N):
-            place[i, j] = T.if_then_else(held[i, j] == top[i], j, N)
-        T.reduce_min(place, first, dim=1)
+        held = T.alloc_fragment((rows, part), T.float32)
+        total = T.alloc_fragment((rows,), T.float32)
+        T.clear(held)
+        for k in T.serial(T.ceildiv(N, part)):
+            for i, j in T.Parallel(rows, part):
+                if b * rows + i < M and k * part + j < N:
+                    held[i, j] += A[b * rows + i, k * part + j] * X[k * part + j]
+        T.reduce_sum(held, total, dim=1)
         for i in T.Parallel(rows):
             if b * rows + i < M:
-                Y[b * rows + i] = first[i]
+                Y[b * rows + i] = total[i]
     return Y
 
 
 @tileprof.jit
-def bytes_reversed(X, part: int = 640):
-    """Words of four bytes with their bytes in the other order, two rows a block."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.uint32)
-    Y = T.empty((M, N), T.uint32)
-    with T.Kernel(T.ceildiv(N, part), T.ceildiv(M, 2), threads=128) as (bx, by):
-        for i, j in T.Parallel(2, part):
-            if by * 2 + i < M and bx * part + j < N:
-                word = X[by * 2 + i, bx * part + j]
-                ends = (word >> 24) | (word << 24)
-                inner = ((word >> 8) & T.uint32(0xFF00)) | ((word << 8) & T.uint32(0xFF0000))
-                Y[by * 2 + i, bx * part + j] = ends | inner
-    return Y
-
-
-@tileprof.jit
-def masked_twice(X, Least, rows: int = 4, columns: int = 128):
-    """Sums of the numbers of a row above a bound, then these numbers over their sum."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Least: T.Tensor((M,), T.float32)
+def sums_of_two_products(A, B, C, D, tile: int = 64, depth: int = 32):
+    """Two products added up in the same registers, of halves, the second one transposed."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C: T.Tensor((M, K), T.float16)
+    D: T.Tensor((N, K), T.float16)
     Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
-        kept = T.alloc_fragment((rows, columns), T.float32)
-        total = T.alloc_fragment((rows,), T.float32)
-        for i, j in T.Parallel(rows, columns):
-            m = b * rows + i
-            kept[i, j] = T.if_then_else(m < M and j < N and X[m, j] > Least[m], X[m, j], 0.0)
-        T.reduce_sum(kept, total, dim=1)
-        for i, j in T.Parallel(rows, columns):
-            if b * rows + i < M and j < N:
-                Y[b * rows + i, j] = kept[i, j] / T.max(total[i], 1.0)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        a = T.alloc_shared((tile, depth), T.float16)
+        b = T.alloc_shared((depth, tile), T.float16)
+        c = T.alloc_shared((tile, depth), T.float16)
+        d = T.alloc_shared((tile, depth), T.float16)
+        y = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(y)
+        for k in T.Pipelined(T.ceildiv(K, depth), num_stages=2):
+            T.copy(A[by * tile, k * depth], a)
+            T.copy(B[k * depth, bx * tile], b)
+            T.copy(C[by * tile, k * depth], c)
+            T.copy(D[bx * tile, k * depth], d)
+            T.gemm(a, b, y)
+            T.gemm(c, d, y, transpose_B=True)
+        T.copy(y, Y[by * tile, bx * tile])
     return Y
 
 
-def _weights(draw):
-    return [draw.integers(-9, 10, 5_000, np.int32), draw.integers(0, 40, 5_000, np.int32),
-            np.zeros(40, np.int32)]  # fmt: skip
+@tileprof.jit
+def product_of_images(X, W, tile: int = 64, depth: int = 64):
+    """Pixels of batches by weights: three axes, 72 channels."""
+    B, P, C, F = T.const("B, P, C, F")
+    X: T.Tensor((B, P, C), T.bfloat16)
+    W: T.Tensor((C, F), T.bfloat16)
+    Y = T.empty((B, P, F), T.bfloat16)
+    with T.Kernel(T.ceildiv(F, tile), T.ceildiv(P, tile), B, threads=128) as (bx, by, bz):
+        x = T.alloc_shared((tile, depth), T.bfloat16)
+        w = T.alloc_shared((depth, tile), T.bfloat16)
+        y = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(y)
+        for k in T.Pipelined(T.ceildiv(C, depth), num_stages=2):
+            T.copy(X[bz, by * tile : (by + 1) * tile, k * depth : (k + 1) * depth], x)
+            T.copy(W[k * depth, bx * tile], w)
+            T.gemm(x, w, y)
+        T.copy(y, Y[bz, by * tile : (by + 1) * tile, bx * tile : (bx + 1) * tile])
+    return Y
 
 
-def _sent(draw):
-    return [draw.standard_normal((75, 56), np.float32).astype(np.float16),
-            draw.permutation(75).astype(np.int32)]  # fmt: skip
+@tileprof.jit
+def eighths_multiplied(A, B, tile: int = 64, depth: int = 64):
+    """A product of 8-bit floats of two bits' fractions, rows of 96 bytes."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float8_e5m2)
+    B: T.Tensor((N, K), T.float8_e5m2)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        a = T.alloc_shared((tile, depth), T.float8_e5m2)
+        b = T.alloc_shared((tile, depth), T.float8_e5m2)
+        c = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, depth), num_stages=2):
+            T.copy(A[by * tile, k * depth], a)
+            T.copy(B[bx * tile, k * depth], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * tile, bx * tile])
+    return C
+
+
+@tileprof.jit
+def squared_distances(X, Y, tile: int = 32, depth: int = 32):
+    """Squared distances of float32 rows, by registers of both tiles."""
+    M, N, K = T.const("M, N, K")
+    X: T.Tensor((M, K), T.float32)
+    Y: T.Tensor((N, K), T.float32)
+    D = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        x = T.alloc_shared((tile, depth), T.float32)
+        y = T.alloc_shared((tile, depth), T.float32)
+        d = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(d)
+        for k in T.serial(K // depth):
+            T.copy(X[by * tile, k * depth], x)
+            T.copy(Y[bx * tile, k * depth], y)
+            for s in T.serial(depth):
+                for i, j in T.Parallel(tile, tile):
+                    d[i, j] += (x[i, s] - y[j, s]) * (x[i, s] - y[j, s])
+        T.copy(d, D[by * tile, bx * tile])
+    return D
+
+
+def _counted(draw):
+    return [draw.integers(-9, 9, (21, 300), np.int32), np.zeros(21, np.int32)]
 
 
 FRESH: tuple[Case, ...] = (
-    Case(weights_of_classes, _weights, "sums by atomics in shared memory, 192 threads"),
-    Case(table_of_bytes, drawn_as(((9_001,), np.uint8, 0, 256), ((256,), np.float32)),
-         "table in shared memory"),
-    Case(doubles_turned, drawn_as(((70, 90), np.float64)), "transpose of doubles, cut"),
-    Case(windows_of_three, drawn_as(((9, 1_100), np.float16)), "means of three neighbours"),
-    Case(kept_by_mask, drawn_as(((30, 600), _BF16), ((30, 600), np.uint8, 0, 2)), "mask of bytes"),
-    Case(columns_picked, drawn_as(((45, 200), np.float32), ((72,), np.int32, 0, 200)),
-         "columns that a list names, 96 threads"),
-    Case(rows_sent, _sent, "rows stored where a list says"),
-    Case(quarters_of_bytes, drawn_as(((30, 90), np.uint8, 0, 256), ((30,), np.float32)),
-         "numbers of two bits"),
-    Case(largest_of_four, drawn_as(((2, 22, 18, 48), _BF16)), "pooling, channels last"),
-    Case(fives_averaged, drawn_as(((20, 340), np.float32)), "means of groups of five"),
-    Case(eighths_widened, drawn_as(((70, 208), _E4M3), ((70,), np.float32)),
-         "8-bit floats widened, cut"),
-    Case(sums_along_rows, drawn_as(((41, 160), np.float32)), "running sums of rows"),
-    Case(lengths_of_pairs, drawn_as(((4_001, 2), np.float32)), "pairs side by side, 160 threads"),
-    Case(boxes_moved, drawn_as(((25, 33, 24), np.float16)), "boxes of three axes"),
-    Case(places_of_largest, drawn_as(((50, 96), np.int16, -500, 500)), "places of maxima"),
-    Case(bytes_reversed, drawn_as(((7, 1_300), np.uint32, 0, 1 << 32)), "bytes of words reversed"),
-    Case(masked_twice, drawn_as(((30, 120), np.float32), ((30,), np.float32)),
-         "numbers above a bound"),
-    *FRESH_PRODUCTS,
+    Case(signs_split, drawn_as(((22, 150), np.float32)), "signs into two results"),
+    Case(whole_numbers_chosen, drawn_as(((4_096,), np.int16, -99, 99), ((4_096,), np.int16, 0, 9),
+                                        ((4_096,), np.uint8, 0, 2)), "one of two rows by a mask"),
+    Case(rows_shifted_and_scaled, drawn_as(((37, 320), np.float16), ((37,), np.float32),
+                                           ((37,), np.float32)), "shift and scale of rows"),
+    Case(columns_offset, drawn_as(((50, 208), _E5M2), ((208,), np.float32)), "offsets of columns"),
+    Case(doubles_in_steps, drawn_as(((2_000,), np.float64)), "every third double"),
+    Case(long_words_reversed, drawn_as(((5, 500), np.int64, -99, 99)), "rows of 64 bits reversed"),
+    Case(three_planes, drawn_as(((1_003, 3), np.uint8, 0, 256)), "planes of pixels"),
+    Case(doubled_pixels, drawn_as(((21, 45), _BF16)), "pixels doubled, cut"),
+    Case(edges_of_rows, drawn_as(((11, 1_001), np.float32)), "differences of neighbours"),
+    Case(norms_of_rows, drawn_as(((45, 200), _BF16)), "lengths of rows"),
+    Case(columns_largest, drawn_as(((50, 152), np.float16)), "maxima of columns, cut"),
+    Case(counts_by_row, _counted, "counts by atomics in global memory"),
+    Case(bytes_across, drawn_as(((75, 100), np.uint8, 0, 256)), "transpose of bytes, padded"),
+    Case(pairs_swapped, drawn_as(((4_002,), np.float32)), "neighbours exchanged"),
+    Case(upper_parts_kept, drawn_as(((128, 128), np.float32)), "upper triangle"),
+    Case(matrix_by_vector, drawn_as(((50, 300), _BF16), ((300,), np.float32)),
+         "matrix by vector, cut"),
+    Case(sums_of_two_products,
+         drawn_as(((70, 96), np.float16), ((96, 72), np.float16), ((70, 96), np.float16),
+                  ((72, 96), np.float16)), "two products added, cut"),
+    Case(product_of_images, drawn_as(((2, 100, 72), _BF16), ((72, 136), _BF16)),
+         "product of three axes, cut"),
+    Case(eighths_multiplied, drawn_as(((70, 96), _E5M2), ((90, 96), _E5M2)),
+         "product of 8-bit floats, cut"),
+    Case(squared_distances, drawn_as(((45, 64), np.float32), ((70, 64), np.float32)),
+         "squared distances"),
 )  # fmt: skip

@@ -44,7 +44,7 @@ _THREADS: tuple[Way, ...] = ("threads", "ldmatrix", "stmatrix")
 def _conflicts(access: AccessKind) -> Callable[[LaunchRun, Traffic], int]:
     def read(launch: LaunchRun, traffic: Traffic) -> int:
         ways = (traffic.total("shared", access, way) for way in _THREADS)
-        return sum(each.taken - each.needed for each in ways)
+        return sum(each.taken - each.needed - each.parted for each in ways)
 
     return read
 

@@ -3,7 +3,12 @@ found again."""
 
 from __future__ import annotations
 
+import json
 import struct
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +18,7 @@ from benchmarks.access_patterns.catalogue import by_name, catalogue
 from benchmarks.access_patterns.patterns import LANES, MEMORY, OFF, SHARED, Pattern
 from tests.cuda.compiled_kernels import need_machine_code
 from tests.cuda.fake_driver import FakeDriver
+from tileprof.runtime.cuda.driver import DriverFailure
 
 PATTERNS = catalogue()
 EVERY = by_name(PATTERNS.values())
@@ -33,6 +39,40 @@ def test_patterns_have_names_of_their_own_and_stay_in_their_memory() -> None:
             assert not any(at % width for at in asked), each.name
         if each.group == "copies":
             assert max(each.second) <= SHARED - width
+
+
+def test_rows_of_boxes_begin_at_multiples_of_16_bytes() -> None:
+    """The copy engine stops the context at others, and the rest of the group has no counters."""
+    boxes = [each.box for each in PATTERNS["boxes"] if each.box is not None]
+    assert not [each for each in boxes if each.start[0] * each.element % 16]
+    assert any(each.start[0] + each.box[0] > each.shape[0] for each in boxes)
+
+
+def test_a_pattern_that_breaks_its_process_is_left_out_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others of the group are counted; each recording has patterns from all over the group."""
+    patterns, out = PATTERNS["boxes"][:130], tmp_path / "boxes.json"
+    recordings: list[list[str]] = []
+
+    def launch(pattern: Pattern) -> None:
+        if pattern is patterns[4]:
+            raise DriverFailure("cuStreamSynchronize", 715, "ILLEGAL_INSTRUCTION", "stopped")
+
+    def of_scopes(profile: object, chosen: list[Pattern], metrics: object) -> dict[str, Any]:
+        recordings.append([each.name for each in chosen])
+        return {each.name: {"bytes read": 1.0} for each in chosen}
+
+    recorder = SimpleNamespace(
+        profile=lambda *_, **__: nullcontext(), scope=nullcontext, load=lambda path: path
+    )
+    monkeypatch.setattr(main, "tileprof", recorder)
+    monkeypatch.setattr(main, "of_scopes", of_scopes)
+    with pytest.raises(SystemExit, match="broke the context"):
+        main.record_launches(patterns, {}, launch, out, 60.0)
+    main.record_launches(patterns, {}, launch, out, 60.0)
+    assert set(json.loads(out.read_text())) == {each.name for each in patterns} - {patterns[4].name}
+    assert recordings[-3][:2] == [patterns[0].name, patterns[3].name]
 
 
 def test_each_kernel_has_the_instruction_that_it_is_about() -> None:

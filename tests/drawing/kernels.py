@@ -341,3 +341,67 @@ def listed(A, B, First):
             T.gemm(a, b, c)
         T.copy(c, C[by * 64, bx * 64])
     return C
+
+
+@tileprof.jit
+def chosen(X, Keep):
+    """Whole numbers where a mask is set, zeros elsewhere; nothing is cut."""
+    X: T.Tensor((4, 256), T.int16)
+    Keep: T.Tensor((4, 256), T.uint8)
+    Y = T.empty((4, 256), T.int16)
+    with T.Kernel(1, threads=128):
+        for i, j in T.Parallel(4, 256):
+            if Keep[i, j] != 0:
+                Y[i, j] = X[i, j]
+            else:
+                Y[i, j] = 0
+    return Y
+
+
+@tileprof.jit
+def chosen_narrow(X, Keep):
+    """The same of bfloat16."""
+    X: T.Tensor((4, 256), T.bfloat16)
+    Keep: T.Tensor((4, 256), T.uint8)
+    Y = T.empty((4, 256), T.bfloat16)
+    with T.Kernel(1, threads=128):
+        for i, j in T.Parallel(4, 256):
+            if Keep[i, j] != 0:
+                Y[i, j] = X[i, j]
+            else:
+                Y[i, j] = 0.0
+    return Y
+
+
+@tileprof.jit
+def chosen_inside(X, Keep):
+    """Whole numbers where a mask is set, inside of a tile's part of a smaller tensor."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.int16)
+    Keep: T.Tensor((M, N), T.uint8)
+    Y = T.empty((M, N), T.int16)
+    with T.Kernel(T.ceildiv(N, 256), T.ceildiv(M, 4), threads=128) as (bx, by):
+        for i, j in T.Parallel(4, 256):
+            if by * 4 + i < M and bx * 256 + j < N:
+                if Keep[by * 4 + i, bx * 256 + j] != 0:
+                    Y[by * 4 + i, bx * 256 + j] = X[by * 4 + i, bx * 256 + j]
+                else:
+                    Y[by * 4 + i, bx * 256 + j] = 0
+    return Y
+
+
+@tileprof.jit
+def scaled_inside(X, Scale):
+    """Rows times a scale of their own in registers, where the row is inside."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Scale: T.Tensor((M,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(N // 96, T.ceildiv(M, 16), threads=128) as (bx, by):
+        held = T.alloc_fragment((16, 96), T.float32)
+        T.copy(X[by * 16, bx * 96], held)
+        for i, j in T.Parallel(16, 96):
+            if by * 16 + i < M:
+                held[i, j] *= Scale[by * 16 + i]
+        T.copy(held, Y[by * 16, bx * 96])
+    return Y

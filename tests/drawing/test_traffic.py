@@ -25,6 +25,9 @@ from tests.cuda.test_cuda_random import both
 from tests.drawing.kernels import (
     by_columns,
     by_rows,
+    chosen,
+    chosen_inside,
+    chosen_narrow,
     clashing,
     doubled,
     from_registers,
@@ -38,6 +41,7 @@ from tests.drawing.kernels import (
     product,
     repeated,
     scaled,
+    scaled_inside,
     scattered,
     turned,
     weighted,
@@ -413,6 +417,15 @@ def test_copies_that_fill_a_row_from_one_line_are_whole(addresses: Any, split: b
     assert transactions.is_split(addresses[None], 16).tolist() == [split]
 
 
+def test_copies_of_words_are_whole_where_lanes_follow_each_other() -> None:
+    """Lanes that take no part leave them whole; rows of 64 bytes that are 100 apart are split."""
+    lane = np.arange(32)
+    asked = np.stack(
+        [lane * 4 + 8, np.where(lane < 19, lane * 4, -1), lane // 16 * 100 + lane % 16 * 4]
+    )
+    assert transactions.is_split(asked, 4).tolist() == [False, False, True]
+
+
 def test_atomics_at_one_word_of_shared_memory_take_turns() -> None:
     """Three lanes at a word, and one at another word of its bank; lanes of other banks do not
     wait."""
@@ -420,6 +433,51 @@ def test_atomics_at_one_word_of_shared_memory_take_turns() -> None:
     words[0, :5] = 8, 8, 8, 8 + 32, 9
     words[1] = np.arange(32)
     assert transactions.lone_wavefronts(np.where(words < 0, -1, words * 4)).tolist() == [4, 1]
+
+
+def test_parts_of_a_warp_with_few_lanes_are_no_conflicts() -> None:
+    """Five lanes of 8 bytes, one of them in the other half of a warp, take two wavefronts; four of
+    one half that meet at a bank take four, three of them for conflicts."""
+    lanes = np.full((2, 32), -1)
+    lanes[0, [0, 1, 2, 3, 16]] = 0, 8, 16, 24, 256
+    lanes[1, :4] = 0, 256, 512, 768
+    taken, apart, least = transactions.parted_wavefronts(lanes, 8)
+    assert (taken.tolist(), apart.tolist(), least.tolist()) == ([2, 4], [2, 1], [1, 1])
+    assert transactions.wavefronts(lanes, 8)[1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "shape", "stores"),
+    [
+        (chosen, np.int16, (4, 256), 8),
+        (chosen_narrow, BF16, (4, 256), 16),
+        (chosen_inside, np.int16, (3, 248), 16),
+    ],
+    ids=["whole numbers", "narrow floats", "in a branch"],
+)
+def test_stores_of_both_branches_are_one_where_machine_code_has_one(
+    kernel: Any, dtype: Any, shape: tuple[int, int], stores: int
+) -> None:
+    """A warp has a row, each thread 8 of its points: one store behind the branches, or one in each
+    of them for the lanes that are there."""
+    need_machine_code()
+    keep = (np.arange(shape[0] * shape[1]) % 3).reshape(shape).astype(np.uint8)
+    made = show(kernel, np.ones(shape, dtype), keep)
+    (launch,) = made.watch.launches
+    assert launch.traffic is not None
+    assert launch.traffic.total("global", "write").requests == shape[0] * stores
+    program = compile_cuda(made.watch.kernels[0], find_target(made.target))
+    names = [each.opcode.partition(".")[0] for each in function(program).instructions]
+    assert names.count("STG") == stores
+
+
+def test_a_scale_of_rows_is_loaded_once_for_all_vectors_of_a_thread() -> None:
+    """A thread has 12 points of a row in 3 vectors; 4 warps load one scale a lane."""
+    made = show(scaled_inside, np.ones((13, 96), np.float32), np.ones(13, np.float32))
+    (launch,) = made.watch.launches
+    assert launch.traffic is not None
+    loads = [m for p, m in launch.traffic.places.items() if p.buffer == "Scale"]
+    assert [each.requests for each in loads] == [4]
 
 
 def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself(drawings: Drawings) -> None:

@@ -384,7 +384,14 @@ class Forms:
         NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
         which shared memory is written."""
         if self._is_met(planner, load, vectors):
-            return replace(form, together=planner.width)
+            conditions = [each.condition for each in planner.ops if isinstance(each, ir.If)]
+            axes = _moving([*load.indices, *conditions], planner.op)
+            if planner.dim in axes or any(
+                each is not load and _accesses_memory(each) for each in planner.ops
+            ):
+                return replace(form, together=planner.width)
+            # The branches of all vectors are one where nothing else in them accesses memory.
+            return replace(form, points=once_along(form.points, form.shape, axes))
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
         axes = _moving(load.indices, planner.op)
@@ -521,6 +528,13 @@ def _made_twice(way: Way) -> set[ir.OpBase]:
             needed.update([op.condition] if isinstance(op, ir.If) else op.operand_values())
             found.add(op)
     return found & ahead
+
+
+def _accesses_memory(op: ir.OpBase) -> bool:
+    """Return whether an op of a point accesses shared or global memory."""
+    if not isinstance(op, ir.Load | ir.Store | ir.Atomic):
+        return False
+    return op.buffer.buffer.space in ("shared", "global")
 
 
 def _writes_shared(op: ir.OpBase) -> bool:

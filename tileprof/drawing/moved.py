@@ -47,6 +47,9 @@ class Moved:
     joined: int = 0
     """Sectors among `taken` that the L1 counts as one with another sector of their line, because
     cp.async copies halves of both to one sector of shared memory."""
+    parted: int = 0
+    """Wavefronts beyond `needed` that are no bank conflicts: words of 8 or 16 bytes are served in
+    parts of a warp, and each part with a lane takes a wavefront, however few its lanes."""
 
     def add(self, other: Moved) -> None:
         """Add another place's or block's numbers."""
@@ -55,12 +58,13 @@ class Moved:
         self.needed += other.needed
         self.bytes += other.bytes
         self.joined += other.joined
+        self.parted += other.parted
 
     def times(self, count: int) -> Moved:
         """Return the numbers of so many that are alike."""
         return Moved(
             self.requests * count, self.taken * count, self.needed * count, self.bytes * count,
-            self.joined * count,
+            self.joined * count, self.parted * count,
         )  # fmt: skip
 
 

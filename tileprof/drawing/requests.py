@@ -34,8 +34,8 @@ from .transactions import (
     different,
     is_split,
     lone_wavefronts,
+    parted_wavefronts,
     sectors,
-    wavefronts,
 )
 
 _WARP = 32
@@ -178,9 +178,11 @@ class Requests:
         held = self._requests.get(each)
         if held is None:
             lanes = each.lanes[(each.lanes >= 0).any(axis=1)]
-            taken, needed = wavefronts(lanes, each.width)
+            taken, needed, parted = _shared(lanes, each.width)
             asked = int(different(lanes).sum()) * each.width
-            held = Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)
+            held = Moved(
+                len(lanes), int(taken.sum()), int(needed.sum()), asked, parted=int(parted.sum())
+            )
             self._requests[each] = held
         return held
 
@@ -378,23 +380,34 @@ class Requests:
         if not len(lanes):
             return Moved()
         is_shared = access.buffer.type.space == "shared"
-        taken, needed = (wavefronts if is_shared else sectors)(lanes, width)
+        if is_shared:
+            taken, needed, parted = _shared(lanes, width)
+        else:
+            taken, needed = sectors(lanes, width)
+            parted = np.zeros_like(taken)
         asked, joined = different(lanes), 0
         if isinstance(access.op, ir.Atomic) and is_shared and not _counts_ones(access.op):
             taken = lone_wavefronts(lanes)
         elif not is_shared and self._is_copy(access.op):
             taken, counted_twice = copied_sectors(lanes, width)
             joined = int(counted_twice.sum())
-            repeats = (asked != (lanes >= 0).sum(axis=1)).any()
-            if repeats or (width > WORD and is_split(lanes, width).any()):
+            if (asked != (lanes >= 0).sum(axis=1)).any() or is_split(lanes, width).any():
                 line = access.op.span.line if access.op.span else 0
                 self.found[-1].uncounted[line, access.op.mnemonic, "split copies"] = None
         total, least = int(taken.sum()), int(needed.sum())
-        return Moved(len(lanes), total, least, int(asked.sum()) * width, joined)
+        return Moved(len(lanes), total, least, int(asked.sum()) * width, joined, int(parted.sum()))
 
     def _is_copy(self, op: ir.OpBase) -> bool:
         """Return whether an op is a copy by cp.async."""
         return op in self.gathers or (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync))
+
+
+def _shared(lanes: Ints, width: int) -> tuple[Ints, Ints, Ints]:
+    """Return the wavefronts of each request, the fewest, and those between that are no bank
+    conflicts; as `transactions.sectors`."""
+    taken, apart, least = parted_wavefronts(lanes, width)
+    needed = np.minimum(apart, least)
+    return taken, needed, apart - needed
 
 
 def _counts_ones(op: ir.Atomic) -> bool:

@@ -66,7 +66,14 @@ def copied_sectors(addresses: Ints, width: int) -> tuple[Ints, Ints]:
 
 def is_split(addresses: Ints, width: int) -> NDArray[np.bool_]:
     """Return whether the rows of 128 bytes that lanes of cp.async fill in shared memory come from
-    several lines, or from one in another order than a swizzle's; as `sectors`."""
+    several lines, or from one in another order than a swizzle's; as `sectors`.
+
+    Copies of a word are whole where lanes that take part follow each other in global memory.
+    """
+    if width <= WORD:
+        begin = np.where(addresses >= 0, addresses - np.arange(addresses.shape[1]) * width, _NONE)
+        least = begin.min(axis=1, keepdims=True)
+        return np.asarray(((begin != _NONE) & (begin != least)).any(axis=1))
     lanes = LINE // width
     rows = addresses.reshape(len(addresses), -1, lanes)
     line, part = rows // LINE, rows % LINE // width ^ np.arange(lanes)
@@ -84,6 +91,17 @@ def lone_wavefronts(addresses: Ints) -> Ints:
 
 def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     """Return the wavefronts of each request and the fewest that its bytes need; as `sectors`."""
+    taken, apart, needed = parted_wavefronts(addresses, width)
+    return taken, np.minimum(apart, needed)
+
+
+def parted_wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints, Ints]:
+    """Return the wavefronts of each request, those that it would take without bank conflicts, and
+    the fewest for the bytes of its lanes; as `sectors`.
+
+    Words of 8 and 16 bytes are served in parts of a warp, so that few lanes of several parts take
+    more wavefronts than their bytes need.
+    """
     lanes = max(1, min(32, 32 * WORD // max(width, WORD)))
     parts = np.arange(0, max(width, WORD), WORD)
     rows, unit = len(addresses), min(2 * lanes, 32)
@@ -102,7 +120,7 @@ def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     taken = banks.reshape(rows, 32 // lanes, BANKS).max(axis=2).sum(axis=1)
     parts_of = banks.reshape(rows, 32 // lanes, BANKS).sum(axis=2)
     active = (addresses >= 0).sum(axis=1) * max(width, WORD)
-    return taken, np.minimum((-(-parts_of // BANKS)).sum(axis=1), -(-active // (BANKS * WORD)))
+    return taken, (-(-parts_of // BANKS)).sum(axis=1), -(-active // (BANKS * WORD))
 
 
 def _alike(addresses: Ints) -> NDArray[np.bool_]:

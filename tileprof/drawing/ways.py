@@ -9,7 +9,7 @@ block.  The rule is that of `emit.loops.parallel`, whose planner and conditions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -156,9 +156,11 @@ class Finder:
         for found in ways.values():
             for way in (found.fast, found.slow):
                 if way is not None:
-                    blocks = [block for op in ir.walk(way.loop.body) for block in op.blocks()]
-                    for block in (*blocks, way.loop.body):
-                        _join_stores(block, way)
+                    ops = [*ir.walk(way.loop.body)]
+                    branches = [b for op in ops if isinstance(op, ir.If) for b in op.blocks()]
+                    last = {block.ops[-1] for block in branches if block.ops}
+                    for block in (*(b for op in ops for b in op.blocks()), way.loop.body):
+                        _join_stores(block, way, last)
 
     def _branched(self, op: ir.OpBase, ways: Mapping[ir.Parallel, Ways]) -> list[ir.OpBase]:
         found = ways.get(op) if isinstance(op, ir.Parallel) else None
@@ -237,9 +239,14 @@ def _are_equal(one: ir.Value, other: ir.Value) -> bool:
     return same and all(map(_are_equal, a.operand_values(), b.operand_values()))
 
 
-def _join_stores(block: ir.Block, way: Way) -> None:
+def _join_stores(block: ir.Block, way: Way, last: Container[ir.OpBase]) -> None:
     """Make one store of those that end both branches of an `if` at one place, as NVRTC does where
-    neither is guarded.  Those behind the points stand in branches of their own."""
+    neither is guarded.  Those behind the points stand in branches of their own.
+
+    last: the ops that end a branch.  What follows such an `if` is reached past both stores, too, so
+    that NVRTC leaves each in its branch.  It also leaves them if one copies a narrow float from
+    memory, as a structure, and the other makes its value.
+    """
     made: list[ir.OpBase] = []
     behind = {each for access in way.stores for each in access.ops}
     for op in block.ops:
@@ -247,6 +254,8 @@ def _join_stores(block: ir.Block, way: Way) -> None:
         match ends:
             case [ir.Store() as one, ir.Store() as other] if (
                 isinstance(op, ir.If)
+                and op not in last
+                and _is_copied(one) == _is_copied(other)
                 and behind.isdisjoint((one, other))
                 and (way.is_fast or (one.in_bounds and other.in_bounds))
                 and one.buffer is other.buffer
@@ -266,6 +275,12 @@ def _join_stores(block: ir.Block, way: Way) -> None:
             case _:
                 made.append(op)
     block.ops = made
+
+
+def _is_copied(store: ir.Store) -> bool:
+    """Return whether a store passes on a float of 2 bytes or less as it is in memory."""
+    dtype = store.buffer.buffer.dtype
+    return dtype.is_float and dtype.bytes < 4 and isinstance(store.value.owner, ir.Load)
 
 
 def _as_it_is(value: ir.Value, bound: Sum) -> Sum:

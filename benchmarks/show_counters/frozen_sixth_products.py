@@ -1,4 +1,4 @@
-"""Products of the kernels that no GPU has run; see `fresh`."""
+"""Products of the sixth set of kernels; see `frozen_sixth`."""
 
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -310,7 +310,7 @@ def _parts(draw):
     return [*pair, np.zeros((100, 72), np.float32)]
 
 
-FRESH_PRODUCTS: tuple[Case, ...] = (
+SIXTH_PRODUCTS: tuple[Case, ...] = (
     Case(halves_by_two_warps, drawn_as(((90, 192), np.float16), ((75, 192), np.float16)),
          "product by two warps, rows cut"),
     Case(halves_of_half_lines, drawn_as(((64, 192), _BF16), ((96, 192), _BF16)),
