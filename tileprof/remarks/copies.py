@@ -131,6 +131,16 @@ class RowStride(Reason):
     instruction: Instruction
 
 
+class TileStart(Reason):
+    text = (
+        "tiles begin at multiples of {start} B of a row, as far as is known; {instruction} needs"
+        " {multiple} B"
+    )
+    start: Bytes
+    multiple: Bytes
+    instruction: Instruction
+
+
 class RowsAcross(Reason, text="the rows of the tile do not run along the innermost dimension"): ...
 
 

@@ -62,6 +62,7 @@ from tileprof.remarks.copies import (
     RowsUnaligned,
     StrideAtLaunch,
     TileAlsoWritten,
+    TileStart,
     TileUsedBefore,
     TileUsedElsewhere,
     UnalignedAddress,
@@ -85,7 +86,7 @@ _WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
     ((Converts,), "Copy the tile in the tensor's own type, and convert it where it is used"),
     ((NothingOverlaps,), "Write the loop as `T.Pipelined` with `num_stages=2` or more"),
     (
-        (RowStride, RowsUnaligned, StrideAtLaunch),
+        (RowStride, RowsUnaligned, StrideAtLaunch, TileStart),
         "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes",
     ),
     ((UnalignedAddress,), "Pass a tensor that begins at a multiple of 16 bytes"),

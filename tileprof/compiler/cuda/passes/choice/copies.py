@@ -3,9 +3,11 @@
 The candidates, fastest first, with what the hardware asks of each (PTX ISA 8.0 and later,
 "cp.async.bulk.tensor", "cp.async"):
 
-    tma        innermost stride 1; other strides and the address multiples of 16 bytes; a box of at
-               most 256 elements a dimension whose rows are a multiple of 16 bytes; one type on both
-               sides; what lies outside reads as 0
+    tma        innermost stride 1; other strides, the address and where a row of the tile begins
+               multiples of 16 bytes (where it begins elsewhere, an H200 ends the launch with an
+               illegal instruction: benchmarks/results/access-patterns.json, 2026-11-30); a box of
+               at most 256 elements a dimension whose rows are a multiple of 16 bytes; one type on
+               both sides; what lies outside reads as 0
     cp.async   4, 8 or 16 contiguous bytes a thread, aligned to as many; one type; 0 outside
     elementwise
 """
@@ -45,6 +47,7 @@ from tileprof.remarks.copies import (
     TileDimensions,
     TilePanels,
     TileRow,
+    TileStart,
     TmaOff,
     TooManyDimensions,
     UnalignedAddress,
@@ -174,6 +177,8 @@ def bulk_reason(
         return TooManyDimensions(len(tensor.sizes), BOX_RANK)
     if (last := tensor.stride(len(tensor.sizes) - 1)) != 1:
         return InnermostStride(str(last), "TMA")
+    if (start := _offset_multiple(tensor) * size) % 16:
+        return TileStart(start, 16, "TMA")
     for dim in range(len(tensor.sizes) - 1):
         stride = tensor.stride(dim)
         # A host that launches looks at strides that are known only then.
