@@ -11,6 +11,7 @@ from tests.analyzer.made import Made, found
 from tileprof.analyzer import Finding
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.kernel.threads import per_thread
+from tileprof.profile import Attribute
 
 PEAKS = {"hbm_copy": 4.09e12, "hbm_read": 4.63e12, "hbm_write": 4.67e12, "tensor_bfloat16": 881e12}
 """Roofs as measured on an H200: bytes and flops a second."""
@@ -234,29 +235,47 @@ def test_the_roof_of_a_kernel_without_a_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "blocks", "short"),
+    ("step", "blocks", "limit", "short"),
     [
-        ("IADD3 R4, R4, R16, RZ", 500, False),  # from row to row, as far as the launch says
-        ("IADD3 R4, R4, UR6, RZ", 500, False),
-        ("IADD3 R4, R4, 0x80, RZ", 500, True),  # along a row: fewer turns
-        ("IADD3 R4, R4, R16, RZ", 132 * 64, True),  # fewer blocks wait for a place
+        ("IADD3 R4, R4, R16, RZ", 500, "", False),  # from row to row, as far as the launch says
+        ("IADD3 R4, R4, UR6, RZ", 500, "", False),
+        ("IADD3 R4, R4, 0x10000, RZ", 500, "", False),  # and by more than a block's threads load
+        ("IADD3 R4, R4, 0x80, RZ", 500, "", True),  # along a row: fewer turns
+        ("IADD3 R4, R4, R16, RZ", 132 * 64, "", True),  # fewer blocks wait for a place
+        ("IADD3 R4, R4, R16, RZ", 132 * 64, "shared memory", False),  # wider tiles: fewer blocks
+        ("IADD3 R4, R4, R16, RZ", 132 * 64, "registers", False),
     ],
 )
-def test_fewer_threads_have_as_many_bytes_under_way(step: str, blocks: int, short: bool) -> None:
-    """Where all blocks run at once, and each thread goes down its own column."""
+def test_fewer_threads_have_as_many_bytes_under_way(
+    step: str, blocks: int, limit: str, short: bool
+) -> None:
+    """Where all blocks run at once, or no more have room, and each thread has its own column."""
     code = [
         ("S2R R4, SR_TID.X", 0), ("IMAD.WIDE R2, R4, 0x4, R8", 1),
         ("LDG.E R6, desc[UR4][R2.64]", 1), (step, 1), ("FADD R7, R6, R7", 1),
         ("@!P0 BRA 0x10", 1), ("EXIT", 0),
     ]  # fmt: skip
-    made = Made(
-        attributes=launch(blocks, 16, 128),
-        code=[(text, _SAMPLES, depth, 10) for text, depth in code],
-    )
+    assert (_short(code, launch(blocks, 16, 128, limited_by=limit)) > 1) == short
+
+
+@pytest.mark.parametrize(("stored", "short"), [("R6", True), ("R7", False)])
+def test_registers_that_hold_what_is_loaded(stored: str, short: bool) -> None:
+    """Where registers limit the blocks, wider loads help those that pass them on to shared memory,
+    and not those that compute with them and store sums there."""
+    code = [
+        ("S2R R4, SR_TID.X", 0), ("IMAD.WIDE R2, R4, 0x4, R8", 1),
+        ("LDG.E R6, desc[UR4][R2.64]", 1), ("IADD3 R4, R4, 0x80, RZ", 1), ("FADD R7, R6, R7", 1),
+        (f"STS [R9], {stored}", 1), ("@!P0 BRA 0x10", 1), ("EXIT", 0),
+    ]  # fmt: skip
+    assert (_short(code, launch(132 * 64, 16, 128, limited_by="registers")) > 1) == short
+
+
+def _short(code: list[tuple[str, int]], attributes: dict[str, Attribute]) -> float:
+    """Return what `short_of` says of the loads of a code with depths of loops."""
+    made = Made(attributes=attributes, code=[(text, _SAMPLES, depth, 10) for text, depth in code])
     (case,) = Program(on_h200(made, PEAKS)).kernels
     assert case.sampled is not None
-    found = per_thread.short_of(case, case.sampled, case.sampled.named("LDG"))
-    assert (found > 1) == short
+    return per_thread.short_of(case, case.sampled, case.sampled.named("LDG"))
 
 
 def test_a_tile_as_small_as_the_work() -> None:

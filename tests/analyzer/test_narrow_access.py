@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.launched import launch, on_h200
@@ -294,6 +296,33 @@ def test_too_few_bytes_under_way(held: int, severity: str) -> None:
     peaks = {"hbm_read": 4.6e12, "hbm_copy": 4.1e12, "hbm_write": 4.6e12}
     finding = only(on_h200(_turns("LDG.E", held), peaks), RULE)
     assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("IADD3 R9, R9, 0x1, RZ", []),
+        ("IADD3 R9, R9, 0x4, RZ", ["suggestion"]),
+        ("LEA R9, UR4, R9, 0xa", ["suggestion"]),  # by what is in UR4, times 1024
+    ],
+)
+def test_taps_that_a_loop_moves_on_by_single_elements(step: str, said: list[str]) -> None:
+    """Three of four iterations begin at no multiple of 16 bytes; with steps of four elements each
+    one does."""
+    made = _turns("LDG.E", 2)
+    code = [
+        *made.code[:2],
+        ("IMAD.MOV.U32 R9, RZ, RZ, RZ", {"selected": 10}, 0, 4),
+        ("IMAD.IADD R1, R0, 0x1, R9", {"selected": 200}, 1, 5),
+        ("IMAD.WIDE R4, R1, 0x4, R2", {"selected": 200}, 1, 5),
+        made.code[3],
+        (step, {"selected": 200}, 1, 5),
+        *made.code[5:7],
+        ("@!P1 BRA 0x30", {"selected": 200}, 1, 5),
+    ]
+    made = replace(made, code=code, blames=[(7, "long_scoreboard", 5)])
+    peaks = {"hbm_read": 4.6e12, "hbm_copy": 4.1e12, "hbm_write": 4.6e12}
+    assert [each.severity for each in found(on_h200(made, peaks), RULE)] == said
 
 
 def test_threads_that_move_one_narrow_access_each() -> None:

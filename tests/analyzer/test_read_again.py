@@ -9,7 +9,7 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.analyzer.made import Made, found, only, program
+from tests.analyzer.made import Made, found, only, program, remark
 from tileprof.analyzer.tiles.read_again import read_again
 from tileprof.analyzer.tiles.repeated import repeated
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
@@ -18,6 +18,7 @@ from tileprof.compiler.cuda.target import find_target
 from tileprof.ir import plain_kernel, print_kernel
 from tileprof.profile import Profile
 from tileprof.profile.storage.ir_text import read
+from tileprof.remarks.layouts import LoadedBefore
 
 
 @tileprof.jit
@@ -79,25 +80,30 @@ def test_a_loop_of_another_range_reads_other_elements() -> None:
     assert not read_again(read(f"{before}{nine}for serial %c1, %c9{second}"))
 
 
-def at_second(load: str, launches: int = 1) -> Profile:
-    """The kernel with nine tenths of its samples waiting for what is at its second read's line."""
+def at_second(load: str, launches: int = 1, merged: str = "") -> Profile:
+    """The kernel with nine tenths of its samples waiting for what is at its second read's line,
+    where the compiler loads the elements of a tensor with earlier ones."""
     kernel = plain_kernel(centred.compile().program.kernel)
     body = replace(kernel.body, ops=launches * kernel.body.ops)
     kernel = replace(kernel, body=body)
     again, *_ = read_again(kernel)
     code = [(load, {"long_scoreboard": 9000}, 1, again.op.line), ("EXIT", {"selected": 1000}, 0, 1)]
-    held = program(Made(code=code))
+    told = [remark(f"load {merged}", again.op.line, LoadedBefore(again.first.line))]
+    held = program(Made(code=code, remarks=told))
     (info,) = held.tables.kernels
     tables = replace(held.tables, kernels=(replace(info, program=kernel),))
     return replace(held, tables=tables)
 
 
 def test_cost_of_a_read_again_is_that_of_its_loads() -> None:
-    """All of it goes at most; where the compiler kept the values, there is no load to tell of."""
+    """All of it goes at most; where the compiler kept the values, there is no load to tell of, or
+    one of another tensor."""
     finding = only(at_second("LDG.E R2, [R4.64]"), "redundant-traffic")
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(10, rel=0.05)
     assert not found(at_second("FADD R2, R2, R4"), "redundant-traffic")
+    assert not found(at_second("LDG.E R2, [R4.64]", merged="X"), "redundant-traffic")
+    assert found(at_second("LDG.E R2, [R4.64]", merged="W"), "redundant-traffic")
 
 
 def test_a_line_of_several_launches_is_told_once() -> None:

@@ -66,6 +66,23 @@ def test_turns_that_differ_are_no_repetition(again: str, carried: str) -> None:
     assert not _said(_passes(again, carried))
 
 
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (("LDS R20, [R0]", "FADD R20, R20, R24", "STS [R0], R20"), False),
+        (("STS [R0], R24", "LDS R20, [R0]", "FADD R20, R20, R24"), True),
+        (("LDS R20, [R0]", "FADD R21, R24, R24", "STS [R0], R21"), True),
+    ],
+)
+def test_iterations_that_go_on_from_shared_memory(order: tuple[str, ...], said: bool) -> None:
+    """A sum that is read from shared memory and stored back there is of the iteration before; one
+    that is stored first, or is not made of what was read, is not."""
+    made = _passes("IMAD.MOV.U32 R2, RZ, RZ, R12")
+    after = 11
+    code = [*made.code[:after], *_code(*((text, 1, False) for text in order)), *made.code[after:]]
+    assert bool(_said(replace(made, code=code))) == said
+
+
 def test_a_loop_over_tiles_of_results_is_no_repetition() -> None:
     """Each turn loads the same bytes for another tile, which it stores elsewhere."""
     made = _passes("IMAD.MOV.U32 R2, RZ, RZ, R12")

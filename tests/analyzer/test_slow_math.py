@@ -211,6 +211,23 @@ def test_a_division_of_whole_numbers() -> None:
     assert list(titles(Made(code=bare, counts={"executions": [1] * 4})).values()) == ["warning"]
 
 
+@pytest.mark.parametrize(
+    ("waits", "busy", "said"), [(3000, 1000, False), (1000, 1000, True), (3000, 9000, True)]
+)
+def test_a_division_while_loads_are_under_way(waits: int, busy: int, said: bool) -> None:
+    """A block that waits for its loads longer than it divides has them no sooner without it, as
+    long as schedulers have issue slots left."""
+    code: _Code = [
+        ("LDG.E R0, desc[UR4][R8.64]", {"selected": 100}, 0, 5),
+        *((text, {**held, "mio_throttle_not_issued": n}, 0, 6)
+          for text, held, _, _ in DIVISION[:3] for n in held.values()),
+        ("FADD R7, R0, R0", {"long_scoreboard": waits, "long_scoreboard_not_issued": waits}, 0, 7),
+        ("EXIT", {"selected": busy}, 0, 9),
+    ]  # fmt: skip
+    made = Made(code=code, blames=[(4, "long_scoreboard", 0)])
+    assert any("division" in title for title in titles(made)) == said
+
+
 def test_a_divisor_that_stays_the_same() -> None:
     """Its reciprocal is made once; what each element does with it is the division."""
     code: _Code = [

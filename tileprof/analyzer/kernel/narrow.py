@@ -96,8 +96,9 @@ def saved(
         passes: by access.
         checked: what `checks` found of them.
         use: of memory; None where it is not known.
-        made: samples of what makes their addresses, as far as it goes.
-        late: samples that wait for latency, as far as they go.
+        made: samples of what makes their addresses, and waits of warps that have too few bytes
+            under way, as far as they go.
+        late: samples that wait for one access after the other, as far as they go.
     """
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
     gone = {i: max(0.0, passes[i] - NARROW_WIDE_PASSES * parts[i]) for i in passes}
@@ -110,7 +111,7 @@ def saved(
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
     saving, room = eliminated(taken, code.whole, sure=NARROW_SURE), use.room
-    if own:  # nobody stands behind what a warp does itself
+    if own:  # nobody stands behind what a warp does itself, or waits for alone
         left = reach.left(case, taken) or saving
         mid = min(saving.mid, left.mid)
         high = max(mid, min(left.high, NARROW_MOST * mid))

@@ -19,7 +19,7 @@ from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.binary.instructions import Instruction
 from tileprof.binary.register_effects import effects
 
-__all__ = ["begins_by_number", "is_found_by_number"]
+__all__ = ["begins_by_number", "factor_of", "is_found_by_number"]
 
 _LOADS = ("LDG", "LDS")
 """Loads of numbers; what a kernel is launched with comes by `LDC`."""
@@ -56,10 +56,10 @@ def _loaded(code: KernelCode, access: int) -> Iterator[float]:
             continue
         for each in effects(lines[at]).reads:
             if each.lstrip("U").startswith("R"):
-                sought.add((each, at, scale * _factor(lines[at], each)))
+                sought.add((each, at, scale * factor_of(lines[at], each)))
 
 
-def _factor(made: Instruction, register: str) -> float:
+def factor_of(made: Instruction, register: str) -> float:
     """Return what an instruction multiplies a register by, before it adds others."""
     operands = made.operands[1:]
     where = [at for at, each in enumerate(operands) if register in _REGISTER.findall(each)]

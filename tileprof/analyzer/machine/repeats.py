@@ -32,8 +32,8 @@ from tileprof.binary.instructions import Instruction, split_operands
 from tileprof.binary.register_effects import effects
 
 __all__ = [
-    "Repeated", "address_in", "address_of", "alike", "bracket_of", "changed_in", "parsed",
-    "repeated_in", "repetition", "repetitions", "turns_of", "width_in",
+    "COMPUTES", "Repeated", "address_in", "address_of", "alike", "bracket_of", "changed_in",
+    "parsed", "repeated_in", "repetition", "repetitions", "turns_of", "width_in",
 ]  # fmt: skip
 
 _LOADS = ("LDG", "LDGSTS")
@@ -41,7 +41,10 @@ _STORES = ("STG",)
 _BULK = ("UTMALDG", "UBLKCP")
 _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _UNKNOWN = (*_ATOMICS, "ATOMS", "LD", "LDS", "LDSM", "LDL", "CALL", "CS2R.32", "UTMALDG")
-_COMPUTES = re.compile(r"[FHD](ADD|MUL|FMA|MNMX)|HADD2|HMUL2|MUFU|\w*MMA$")
+_READ_SHARED = ("LDS", "LDSM")
+_TO_SHARED = ("STS", "STSM", "ATOMS", "LDGSTS", *_BULK)
+COMPUTES = re.compile(r"[FHD](ADD|MUL|FMA|MNMX)|HADD2|HMUL2|MUFU|\w*MMA$")
+"""Names of opcodes whose results are numbers that a program computes: no addresses, no moves."""
 _TEXT = re.compile(r"(@!?U?P\w+)?\s*(\S+)\s*(.*)")
 _REGISTER = re.compile(r"\b(U?R)(\d+)((?:\.\w+)*)")
 
@@ -213,11 +216,29 @@ def _carries(code: KernelCode, loop: range) -> bool:
     every = {name for index in loop for name in effects(held[index]).writes}
     carried = {name for name in exposed & every if name.lstrip("U").startswith("R")}
     adds = any(held[index].name in _ATOMICS and code.n([index]) for index in loop)
+    adds = adds or _keeps_in_shared(code, loop)
     computed = any(
         not carried.isdisjoint(effects(held[index]).reads)
-        for index in loop if _COMPUTES.match(held[index].name)
+        for index in loop if COMPUTES.match(held[index].name)
     )  # fmt: skip
     return adds or computed or len(carried) > REPEATS_CARRIED
+
+
+def _keeps_in_shared(code: KernelCode, loop: range) -> bool:
+    """Return whether a loop stores to shared memory what it computes of values that it read there
+    before any store of the same iteration: these are of the iteration before."""
+    held, known, stored = parsed(code), set[str](), False
+    for index in loop:
+        each, does = held[index], effects(held[index])
+        if each.name in _TO_SHARED:
+            if not known.isdisjoint(does.reads):
+                return True
+            stored = True
+        elif (each.name in _READ_SHARED and not stored) or not known.isdisjoint(does.reads):
+            known.update(does.writes)
+        elif not each.predicate:
+            known.difference_update(does.writes)
+    return False
 
 
 def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:

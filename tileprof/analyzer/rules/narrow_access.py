@@ -45,7 +45,8 @@ waits for memory and other warps, (1 - w / 16) goes where tiles are copied in ro
 Loads of an element and of its neighbours in the row, as of a stencil, can not all be wide
 (`tiles/neighbours`, else lanes that load what another lane loads too), so they are left out. So are
 accesses whose place in the row is counted from a loaded number, as edges of a graph's node: no row
-begins at a multiple of 16 bytes for sure.
+begins at a multiple of 16 bytes for sure. Nor do accesses that a loop moves on by single elements,
+as the taps of a filter.
 
 Long scoreboards are left out: they stand at who needs a value, and are as long for 4 bytes as for
 16.
@@ -53,7 +54,7 @@ Long scoreboards are left out: they stand at who needs a value, and are as long 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,8 @@ from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.kernel.threads import per_thread
 from tileprof.analyzer.machine.by_number import begins_by_number
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.machine.strides import goes_by_elements
 from tileprof.analyzer.numbers.shared import COOL, WIDEST
 from tileprof.analyzer.rules.machine_code.in_gaps import in_gaps
 from tileprof.analyzer.rules.machine_code.short_lives import short_lives
@@ -193,6 +196,7 @@ def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
     low, high = NARROW_ACCESS_IN_ORDER
     narrow = [each for each in worked_out(case).values() if _could_widen(each)]
     narrow = [each for each in narrow if not _is_kept_narrow(case, each)]
+    narrow = [each for each in narrow if not _is_shifted(case, each, narrow)]
     found = [
         each for each in narrow if low <= each.widened <= high and each.ways >= NARROW_ACCESS_GAPS
     ]
@@ -213,6 +217,16 @@ def _is_kept_narrow(case: KernelCase, each: Request) -> bool:
     """Whether where it begins is no multiple of 16 bytes, whoever has which element."""
     code, index = case.code, each.instruction.index
     return index in loaded_beside(case) or (code is not None and begins_by_number(code, index))
+
+
+def _is_shifted(case: KernelCase, each: Request, others: Sequence[Request]) -> bool:
+    """Return whether a loop moves an access on by single elements, whose lanes have no gaps that
+    only its next iterations fill."""
+    code, index = case.code, each.instruction.index
+    if code is None or not goes_by_elements(code, index):
+        return False
+    loop = loop_around(code, index)
+    return sum(loop_around(code, one.instruction.index) == loop for one in others) >= int(each.ways)
 
 
 def _could_widen(each: Request) -> bool:
@@ -242,9 +256,8 @@ def _measured(
     title, place = _title(code, where), _place(case, code, where)
     cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     passes = passes_at(case, code, where)
-    made, late = _beside(case, code, where)
-    late = np.maximum(late, in_turn)
-    saving = saved(case, code, passes, checked, use, made, late)
+    made = _beside(case, code, where)
+    saving = saved(case, code, passes, checked, use, made, in_turn)
     turns = turns_saved(case, code, where, use) if told(case) and use and not use.near else None
     lives = short_lives(case, code, where)
     left = reach.left(case, saving.rows)
@@ -264,7 +277,7 @@ def _measured(
         )  # fmt: skip
         yield cause.costs(turns, most=use.most if use else float("inf"))
         return
-    if why := why_harmless(code, passes, checked, saving, use, np.maximum(made, late)):
+    if why := why_harmless(code, passes, checked, saving, use, np.maximum(made, in_turn)):
         yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
     yield cause.costs(
@@ -272,17 +285,16 @@ def _measured(
     )
 
 
-def _beside(case: KernelCase, code: KernelCode, where: set[int]) -> tuple[Weights, Weights]:
+def _beside(case: KernelCase, code: KernelCode, where: set[int]) -> Weights:
     """What is done for each thread, and waits for latency as too few bytes are under way.
 
     Code that a tile compiler made works addresses out for tiles, not for accesses; and where the
     use of memory is not known, nobody knows whether arithmetic matters.
     """
-    nothing = np.zeros(len(code.counts))
     known = memory_use(case) is not None and not told(case)
-    made = nothing if not known else per_thread.by_addresses(code, where)
+    made = per_thread.by_addresses(code, where) if known else np.zeros(len(code.counts))
     short = per_thread.short_of(case, code, where)
-    return made, per_thread.by_latency(code, where, short) if short else nothing
+    return np.maximum(made, per_thread.by_latency(code, where, short)) if short else made
 
 
 def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:

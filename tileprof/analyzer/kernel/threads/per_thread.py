@@ -24,11 +24,11 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.kernel.global_memory import width_of
+from tileprof.analyzer.kernel.global_memory import LOADS, width_of
 from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.machine.repeats import address_of, parsed
+from tileprof.analyzer.machine.repeats import COMPUTES, address_of, parsed
 from tileprof.analyzer.machine.strides import goes_by_pitch
 from tileprof.analyzer.numbers.kernels import (
     PACE_UNDER_LOAD,
@@ -47,18 +47,22 @@ _ANSWER = ("long_scoreboard",)
 
 def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> float:
     """Return how many times as many bytes had to be under way so that memory is busy; 0 where that
-    is not known, or enough are, or there are no more threads than the device holds at once and
-    their loop goes from row to row: as few bytes would be under way of fewer threads. So they would
-    be where registers limit how many threads there are, and hold what is made of each element."""
+    is not known, or enough are, or their loop goes from row to row and there are no more threads
+    than the device holds at once, or shared memory, which grows with a tile, has room for no more:
+    as few bytes would be under way of fewer threads. So they would be where registers limit how
+    many threads there are, and hold what is made of each element."""
     launch, peak = launch_of(case), case.roofs.memory_peak
     hot = code.hottest([i for i in where if code.instructions[i].name == "LDG"])
     loop = loop_around(code, hot.index) if hot else None
     if launch is None or peak is None or not clock_mhz(case) or loop is None:
         return 0.0
-    if launch.waves < 1 and goes_by_pitch(code, loop, where):
-        return 0.0
-    stored = any(code.instructions[index].name == "STS" for index in loop)
-    if case.attributes.get("limited_by") == "registers" and not stored:
+    limit = case.attributes.get("limited_by")
+    if launch.waves < 1 or limit == "shared memory":
+        inside = [index for index in where if index in loop]
+        moved = sum(width_of(code.instructions[index].opcode) for index in inside)
+        if goes_by_pitch(code, loop, where, launch.threads * moved):
+            return 0.0
+    if limit == "registers" and not _stages(code, loop):
         return 0.0
     warps = min(launch.held, launch.each) * launch.warps
     asked = warps * WARP * _under_way(code, loop)
@@ -67,6 +71,22 @@ def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> floa
     latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
     short = peak.value / launch.multiprocessors * latency / asked
     return short if short > 1 else 0.0
+
+
+def _stages(code: KernelCode, loop: range) -> bool:
+    """Return whether a loop stores to shared memory what it loads, as it is or as another type."""
+    held, moved = parsed(code), set[str]()
+    for index in loop:
+        each, does = held[index], effects(held[index])
+        if each.name == "STS" and not moved.isdisjoint(effects(each).reads):
+            return True
+        if each.name in LOADS or (
+            not COMPUTES.match(each.name) and not moved.isdisjoint(does.reads)
+        ):
+            moved.update(does.writes)
+        elif not each.predicate:
+            moved.difference_update(does.writes)
+    return False
 
 
 def _under_way(code: KernelCode, loop: range) -> int:

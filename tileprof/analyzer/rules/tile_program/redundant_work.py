@@ -10,7 +10,7 @@ holds up all that comes after it in its loop, so those waits go with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from tileprof.analyzer.rules.triton.needless_orders import needless_order
 from tileprof.analyzer.tiles.read_again import ReadAgain, read_again
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.kernel_ir import COPIES
+from tileprof.remarks.layouts import LoadedBefore
 
 _TITLES: dict[How, str] = {
     "each turn": "the same is {done} in each iteration of a loop",
@@ -118,9 +119,9 @@ def _read_again(case: KernelCase, each: ReadAgain) -> Iterator[Draft]:
     where = [] if code is None else [
         i for i in case.at_lines(code, lines) if code.instructions[i].name in names
     ]  # fmt: skip
-    if code is None or not where:
-        return
     tensor = each.tensor[1:]
+    if code is None or not where or _is_merged(case, tensor, lines):
+        return
     title = f"a block reads the same elements of `{tensor}` again"
     where_first = case.line(each.first.line)
     told = f" in line {where_first.line}" if where_first else ""
@@ -135,6 +136,15 @@ def _read_again(case: KernelCase, each: ReadAgain) -> Iterator[Draft]:
         yield cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
         return
     yield cause.costs(eliminated(taken, code.whole, sure=REDUNDANT_SURE), seen)
+
+
+def _is_merged(case: KernelCase, tensor: str, lines: Collection[int]) -> bool:
+    """Return whether the compiler loads a tensor's elements of these lines with earlier ones; what
+    loads the machine code has there are of other tensors then."""
+    return any(
+        remark.location is not None and remark.location.line in lines and remark.name == tensor
+        for remark, _ in case.decided(LoadedBefore, "load")
+    )
 
 
 def _taken(code: KernelCode, again: Again, where: list[int]) -> Weights:
