@@ -59,6 +59,21 @@ def next_step(case: KernelCase, launch: Launch) -> Step | None:
     return Step(blocks, after, _told(case) or needs, left, further)
 
 
+def step_without(case: KernelCase, launch: Launch, unused: int) -> Step | None:
+    """Return the step to as many blocks as fit without some bytes of shared memory that nothing
+    uses; None where no more fit than now, or resources are not known."""
+    rules, registers, shared = _multiprocessor(case), case.number("registers"), _shared(case)
+    if rules is None or registers is None or not 0 < unused <= shared:
+        return None
+    held = occupancy(int(registers), shared - unused, launch.threads, rules).blocks
+    there = int(min(held, launch.each)) if launch.waves > 1 else held
+    if there <= launch.held:
+        return None
+    needs = f"{(shared - unused) / 1024:.1f} KB of shared memory instead of {shared / 1024:.1f}"
+    warps = there * launch.warps
+    return Step(there, warps, needs, 1 - unused / shared, warps)
+
+
 def blocks_with(case: KernelCase, launch: Launch, more: int) -> int:
     """Return how many blocks a multiprocessor holds whose threads have `more` registers each; as
     many as now where its resources are not known."""

@@ -54,6 +54,7 @@ from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.needless import needless
 from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.machine_code import locks
 from tileprof.analyzer.rules.machine_code.short_phases import short_phases
 from tileprof.analyzer.rules.numbers.waiting import (
     BARRIERS_DEALT,
@@ -106,7 +107,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     bars = code.named("BAR") if code else []
     if code is None:
         return
-    narrow = list(_narrow(case, code))
+    narrow = [*locks.find(case, code)] or [*_narrow(case, code)]
     yield from narrow
     if twice := _twice(code, bars):
         yield _redundant(case, code, twice)

@@ -14,8 +14,7 @@ widths are those of the text, and elements follow from the grid of PyTorch's ele
 kernel that moves fewer bytes than the pass fills does not store all of the tensor, so the fill
 stays.
 
-Transposing copies (`.contiguous()`) are left to `layout-copies`: without them the kernel reads in
-another order, which may cost as much.
+Transposing copies, stacks, masks of indices and packed results are told by `laid_out_for`.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NEEDLESS_PASS_NARROWER,
     NEEDLESS_PASS_THREADS,
 )
-from tileprof.analyzer.rules.triton import counted_rows
+from tileprof.analyzer.rules.triton import counted_rows, laid_out_for
 from tileprof.errors import Location
 from tileprof.profile import LaunchVariant, seen_at
 
@@ -124,11 +123,13 @@ def find(program: Program) -> Iterator[Draft]:
             yield _draft(tree, each, case, time)
     yield from _unread(tree, cases)
     yield from counted_rows.find(tree)
+    yield from laid_out_for.find(tree)
 
 
 def needless(tree: Contexts) -> Mask:
     """Return the kernels and copies that do such passes."""
-    return tree.of([node for each in _seen(tree) for node in each.nodes])
+    laid_out = (node for _, _, nodes, _ in laid_out_for.seen(tree) for node in nodes)
+    return tree.of([*(node for each in _seen(tree) for node in each.nodes), *laid_out])
 
 
 # -- from the text to the tree

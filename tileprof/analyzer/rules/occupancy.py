@@ -59,12 +59,13 @@ from tileprof.analyzer.kernel.launches import (
     launch_of,
     launch_place,
 )
-from tileprof.analyzer.kernel.next_step import Step, next_step
+from tileprof.analyzer.kernel.next_step import Step, next_step, step_without
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.kernel.threads.load_latency import load_latency
+from tileprof.analyzer.kernel.threads.unused_rows import unused_bytes
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers.kernels import MOST_WARPS
-from tileprof.analyzer.numbers.shared import FEWEST_SAMPLES
+from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES
 from tileprof.analyzer.rules.machine_code.alone_in_step import alone_in_step
 from tileprof.analyzer.rules.numbers.blocks import (
     OCCUPANCY_ALIKE,
@@ -101,6 +102,9 @@ _COMPILER = (
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel that a few registers, or some memory, keep from hiding its latency."""
     launch, share = launch_of(case), case.number("occupancy") or 0.0
+    if launch is not None and (unused := list(_unused(case, launch))):
+        yield from unused
+        return
     if launch is not None:
         yield from group_alone(case, launch)
         yield from alone_in_step(case, launch)
@@ -115,6 +119,33 @@ def find(case: KernelCase) -> Iterator[Draft]:
     elif case.sampled is None and step.left >= OCCUPANCY_SMALL_STEP:
         title = "one more block per multiprocessor nearly fits"
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
+
+
+def _unused(case: KernelCase, launch: Launch) -> Iterator[Draft]:
+    """Rows of tiles in shared memory that no statement accesses, where more blocks fit without."""
+    found = unused_bytes(case.tiles)
+    step = step_without(case, launch, sum(found.values()))
+    code = case.sampled
+    if step is None:
+        return
+    largest = max(found, key=lambda name: found[name])
+    text = f"no statement accesses {sum(found.values()) / 1024:,.1f} KB of shared memory"
+    static = Evidence("static", f"{text}, most of it of `{largest[1:]}`")
+    more = Evidence("static", f"without it {step.blocks} blocks fit on a multiprocessor, not "
+                    f"{launch.held}")  # fmt: skip
+    title = f"`{largest[1:]}` is larger in shared memory than what is used of it"
+    place, way = launch_place(case), f"Allocate what is accessed: {step.needs}."
+    if code is None or not code.whole:
+        yield Draft("warning", title, place, (static, more), way, _COMPILER)
+        return
+    held = _saving(case, code, launch, step, reach.left(case))
+    most = max(held.high, 1 - launch.held / step.blocks)
+    if held.mid < COLD:
+        return
+    yield Draft(
+        "suggestion", title, place, (static, more), way, _COMPILER, replace(held, high=most),
+        confidence="high",
+    )  # fmt: skip
 
 
 def _is_near(left: Saving, launch: Launch) -> bool:

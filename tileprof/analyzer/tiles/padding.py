@@ -126,7 +126,7 @@ class _Reader:
             self._between(op.arguments[0], given[0], given[1])
         elif (number := op.index) is not None:
             self.known[op.result] = number, number
-        elif len(given) == 2 and (bounds := _combined(op.name, *given)) is not None:
+        elif len(given) == 2 and (bounds := combined(op.name, *given)) is not None:
             self.known[op.result] = bounds
 
     def _between(self, name: str, low: _Interval | None, stop: _Interval | None) -> None:
@@ -204,7 +204,7 @@ def _reach(beyond: Mapping[tuple[str, int], Outside], other: Outside) -> int:
     return held.reach if held else 0
 
 
-def _combined(kind: str, a: _Interval | None, b: _Interval | None) -> _Interval | None:
+def combined(kind: str, a: _Interval | None, b: _Interval | None) -> _Interval | None:
     """The interval of a sum, a difference, a product, or the lesser of two."""
     if a is None or b is None:
         return None

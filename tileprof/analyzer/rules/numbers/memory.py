@@ -134,6 +134,22 @@ NEEDLESS_PASS_KEPT = 0.3
 """Most of a kernel's time that goes because a pass no longer takes its data out of the L2. By
 hand."""
 
+LAID_OUT_KEPT = 0.5
+"""Most of a kernel's time that goes with a pass which lays a tensor out for it, because the tensor
+then stays in the L2. By hand."""
+
+LAID_OUT_LEAST = 0.95
+"""Of what a kernel's bytes take at the memory's roof, what it takes at least without such a pass:
+roofs are measured. By hand."""
+
+LAID_OUT_SECTORS = (0.3, 1.0, 1.5)
+"""Of what memory takes for sectors' elements that nobody needs, what the kernel saves: least,
+likely, most. By hand."""
+
+LAID_OUT_UNSURE = 0.5
+"""Of the time of a pass that turns or joins tensors, what leaving it out saves at least: the kernel
+then takes its elements in another order. By hand."""
+
 NEEDLESS_PASS_THREADS = 128
 """Threads of a block of PyTorch's elementwise kernels."""
 

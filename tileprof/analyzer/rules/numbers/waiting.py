@@ -67,3 +67,10 @@ likely: 0.5 to 1.1, and 0.75 in the middle, in 12 kernels of an H200 (`plant-dev
 WGMMA_SERIALISED_FILLING = 2
 """Warp groups beside one that fill its waits for products: of an H200's kernels with four on a
 multiprocessor that waited after each product, none gained (`plant-test-2`). By hand."""
+
+# -- locks
+
+LOCKS_LONGER = (5.0, 0.7, 0.0)
+"""How much longer what is left of a kernel takes without its locks, times their samples' part:
+most, likely, least. An H200's kernels with 0.7 to 0.97 of their samples at locks were 2.2 to 24
+times as fast without (`plant-test-5`)."""

@@ -140,3 +140,9 @@ THIN_WORK_IDLE = 0.5
 
 THIN_WORK_NOTABLE = 0.1
 """Share of the samples in a loop from which on its threads, or turns, are told."""
+
+# -- asserted
+
+ASSERTED_BESIDE = 0.3
+"""Of what a kernel does besides its assertions, the most that goes with them, as nothing moves over
+their branches: 0 to 0.2 in eight kernels of an H200 (`plant-test-5`)."""

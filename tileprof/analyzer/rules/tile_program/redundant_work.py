@@ -25,6 +25,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.machine_code.same_programs import same_programs
+from tileprof.analyzer.rules.tile_program.asserted import asserted
 from tileprof.analyzer.rules.tile_program.carried import carried_through_memory
 from tileprof.analyzer.rules.tile_program.launch_pairs import split_launches
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
@@ -64,6 +65,7 @@ _LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)
 def find(case: KernelCase) -> Iterator[Draft]:
     """Work that a kernel's program, or the text of its module, says is done again."""
     yield from (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
+    yield from asserted(case)
     yield from computed_per_point(case)
     yield from there_and_back(case)
     yield from same_programs(case)
