@@ -16,7 +16,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
-from tileprof.remarks.copies import BoxColumns, TmaLoad, TmaStore
+from tileprof.remarks.copies import BoxColumns, TileStart, TmaLoad, TmaStore
 
 
 @tileprof.jit
@@ -83,6 +83,29 @@ def doubled(X, Y, rows: int):
         T.copy(x, Y[bx * rows, 0])
 
 
+@tileprof.jit
+def shifted(A, B, Starts, C, first: int, loaded: bool):
+    """A product with the part of A from a column on, or from one that a list names."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K + 64), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    Starts: T.Tensor((1,), T.int32)
+    C: T.Tensor((M, N), T.float32)
+    with T.Kernel(N // 64, M // 64, threads=128) as (bx, by):
+        left = T.alloc_shared((64, 64), T.float16)
+        right = T.alloc_shared((64, 64), T.float16)
+        sums = T.alloc_fragment((64, 64), T.float32)
+        T.clear(sums)
+        for k in T.Pipelined(K // 64, num_stages=2):
+            if loaded:
+                T.copy(A[by * 64, k * 64 + Starts[0] * first], left)
+            else:
+                T.copy(A[by * 64, k * 64 + first], left)
+            T.copy(B[bx * 64, k * 64], right)
+            T.gemm(left, right, sums, transpose_B=True)
+        T.copy(sums, C[by * 64, bx * 64])
+
+
 def lowered(kernel: tileprof.jit, persistent: bool | None = None, **options: int) -> CudaProgram:
     """For an H200."""
     held, controls = kernel.compile(**options).program.kernel, Controls(persistent=persistent)
@@ -99,6 +122,17 @@ def moved(program: CudaProgram) -> list[str]:
 def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype) -> np.ndarray:
     """Small whole numbers."""
     return rng.integers(-2, 3, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize(("first", "start"), [(8, 0), (16, 0), (4, 8), (3, 2)])
+def test_boxes_begin_at_16_bytes_of_a_row(first: int, start: int, loaded: bool) -> None:
+    """Elsewhere an H200 ends the launch; `start` is what of the column is known, in bytes."""
+    program = lowered(shifted, M=128, N=128, K=256, first=first, loaded=loaded)
+    reasons = {each.reason for remark in program.remarks for each in remark.rejected}
+    assert ("copy A → left" in moved(program)) == (start == 0)
+    found = {(r.start, r.multiple) for r in reasons if isinstance(r, TileStart)}
+    assert found == ({(start, 16)} if start else set())
 
 
 def test_slots_of_a_small_table() -> None:

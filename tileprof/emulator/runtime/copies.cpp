@@ -167,6 +167,8 @@ static Box box_of(const void *map, int rank, const int *corner) {
   memcpy(&box.map, map, sizeof(Map));
   if (box.map.rank != rank) fail("%d coordinates for a map of rank %d", rank, box.map.rank);
   memcpy(box.corner, corner, sizeof(int) * (size_t)rank);
+  const int64_t first = int64_t(corner[0]) * int64_t(size_of((Number)box.map.type));
+  if (first % 16) fail("a box begins at byte %lld of a row: no multiple of 16", (long long)first);
   return box;
 }
 

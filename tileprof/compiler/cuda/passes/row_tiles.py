@@ -131,11 +131,12 @@ class _Rows:
     def _is_read_ahead(self, row: _Row, op: ir.Parallel, load: ir.Load, loop: ir.For) -> bool:
         """Whether the producer can load a row, another one in each iteration."""
         *lead, last = load.indices
-        places = [*lead, *(v for v in _terms(last) if v not in op.body.args)]
+        outer = [v for v in _terms(last) if v not in op.body.args]
+        places = [*lead, *outer]
         if not all(map(self.replay.knows, places)) or not _follows(places, loop.body.args[0]):
             return False
         sizes = (*(1 for _ in lead), row.size)
-        offsets = [*lead, load.indices[-1]]
+        offsets = [*lead, _sum(outer, ir.Builder(ir.Block([]), load.span))]
         view = ir.View(load.buffer, offsets, sizes, load.in_bounds)
         tile = ir.Alloc("shared", (row.size,), load.buffer.dtype)
         return bulk_reason(tensor_of(view.result, self.kernel), tile.result, self.lowering) is None
