@@ -8,7 +8,7 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import FILE, MS, Step
-from tileprof.analyzer.program.triton_calls import (
+from tileprof.analyzer.program.triton.calls import (
     HandedOver,
     handed_over,
     handed_over_unnamed,

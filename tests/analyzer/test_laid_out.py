@@ -9,7 +9,7 @@ import pytest
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import FILE, MS, Step
 from tileprof.analyzer.program.laid_out import laid_out
-from tileprof.analyzer.program.triton_kernels import triton_kernels
+from tileprof.analyzer.program.triton.kernels import triton_kernels
 from tileprof.errors import Location
 from tileprof.profile import LaunchVariant, Metric, Profile, TensorArgument
 

@@ -10,7 +10,7 @@ import pytest
 from tests.analyzer.made import FILE, Made, found, only, program
 from tileprof.analyzer.program.only_for import Alone, only_for
 from tileprof.analyzer.program.tensor_faults import tensor_faults
-from tileprof.analyzer.program.triton_kernels import triton_kernels
+from tileprof.analyzer.program.triton.kernels import triton_kernels
 from tileprof.errors import Location
 from tileprof.profile import LaunchVariant, NumberArgument, Profile, TensorArgument
 

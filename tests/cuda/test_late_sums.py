@@ -341,6 +341,7 @@ def test_shuffles_of_a_turn() -> None:
     kernel = study("attention").attention.compile(**SHAPE).program.kernel
     whole = function(compile_cuda(kernel, find_target("sm_90a")))
     loops = [[i.name for i in whole.inside(loop)] for loop in whole.loops]
-    turn = Counter(min((n for n in loops if n.count("HGMMA") == 16), key=len))
+    turns = [names for names in loops if names.count("HGMMA") == 16]
+    turn = Counter(min(turns, key=len))
     assert not {"LDL", "STL"} & {i.name for i in whole.reachable()}
     assert (turn["SHFL"], turn["FADD"]) == (4, 64)

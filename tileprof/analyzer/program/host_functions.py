@@ -16,13 +16,13 @@ from functools import lru_cache
 
 from tileprof.analyzer.numbers.programs import TENSOR_NAMES
 from tileprof.analyzer.program.calls import called, parsed
-from tileprof.analyzer.program.triton_functions import (
+from tileprof.analyzer.program.triton.functions import (
     TritonKernel,
     given_for,
     imported_names,
     is_kernel,
 )
-from tileprof.analyzer.program.triton_kernels import launched
+from tileprof.analyzer.program.triton.kernels import launched
 from tileprof.once import cached_property
 
 CASTS = ("double", "long", "float", "int", "half", "bfloat16")

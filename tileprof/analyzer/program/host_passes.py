@@ -33,8 +33,8 @@ from tileprof.analyzer.program.host_functions import (
     functions_of,
     lines_of,
 )
-from tileprof.analyzer.program.triton_functions import TritonKernel
-from tileprof.analyzer.program.triton_kernels import Launch
+from tileprof.analyzer.program.triton.functions import TritonKernel
+from tileprof.analyzer.program.triton.kernels import Launch
 
 How: TypeAlias = Literal["widened", "narrowed", "copied", "filled"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tileprof.analyzer.program.calls import called, parsed
-from tileprof.analyzer.program.triton_functions import imported_names, is_kernel
+from tileprof.analyzer.program.triton.functions import imported_names, is_kernel
 
 __all__ = ["NeedlessOrder", "needless_orders"]
 

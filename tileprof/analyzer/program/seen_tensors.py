@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof.analyzer.program.tensor_faults import Fault, TensorFault, tensor_faults
-from tileprof.analyzer.program.triton_functions import TritonKernel
-from tileprof.analyzer.program.triton_kernels import kernels_of, triton_kernels
+from tileprof.analyzer.program.triton.functions import TritonKernel
+from tileprof.analyzer.program.triton.kernels import kernels_of, triton_kernels
 from tileprof.profile import LaunchVariant, Tables, TensorArgument
 
 

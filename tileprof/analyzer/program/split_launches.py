@@ -23,8 +23,8 @@ from functools import lru_cache
 
 from tileprof.analyzer.program.calls import called, parsed
 from tileprof.analyzer.program.host_functions import VIEWS
-from tileprof.analyzer.program.triton_functions import TritonKernel
-from tileprof.analyzer.program.triton_kernels import launched, triton_kernels
+from tileprof.analyzer.program.triton.functions import TritonKernel
+from tileprof.analyzer.program.triton.kernels import launched, triton_kernels
 from tileprof.profile import LaunchVariant, seen_at
 
 _NUMBERS = ("min", "max", "int", "len", "cdiv", "size", "stride", "numel", "slice",

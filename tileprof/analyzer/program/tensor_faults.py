@@ -29,8 +29,8 @@ from tileprof.analyzer.program.host_functions import (
     lines_of,
     viewed,
 )
-from tileprof.analyzer.program.triton_functions import TritonKernel
-from tileprof.analyzer.program.triton_kernels import Launch
+from tileprof.analyzer.program.triton.functions import TritonKernel
+from tileprof.analyzer.program.triton.kernels import Launch
 
 Fault: TypeAlias = Literal["counted", "unread", "unaligned"]
 

@@ -53,7 +53,7 @@ def _of_function(function: _Function) -> Iterator[Unread]:
     returns = any(isinstance(node, ast.Return) and node.value is not None for node in own)
     if not returns or any(node.id in _BY_TEXT for node in names):
         return
-    assigned = {node: set(targets) for node in own if (targets := _targets(node))}
+    assigned = {node: set(found) for node in own if (found := _targets(node))}
     unread = {node: targets for node, targets in assigned.items()
               if not targets & kept and targets != {"_"}}  # fmt: skip
     while unread:

@@ -31,7 +31,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, Place, duration, percent
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.program.host_passes import HostPass, How, host_passes, passes_written
-from tileprof.analyzer.program.triton_kernels import kernels_of, triton_kernels
+from tileprof.analyzer.program.triton.kernels import kernels_of, triton_kernels
 from tileprof.analyzer.rules.numbers.memory import (
     NEEDLESS_PASS_ALL,
     NEEDLESS_PASS_EACH,

@@ -21,7 +21,7 @@ from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.program.triton_calls import (
+from tileprof.analyzer.program.triton.calls import (
     HandedOver,
     handed_over,
     handed_over_unnamed,

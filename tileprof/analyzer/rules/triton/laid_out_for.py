@@ -30,7 +30,7 @@ from tileprof.analyzer.findings import Evidence, Place, duration, percent
 from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.host_passes import passes_written
 from tileprof.analyzer.program.laid_out import LaidOut, Order, laid_out
-from tileprof.analyzer.program.triton_kernels import kernels_of
+from tileprof.analyzer.program.triton.kernels import kernels_of
 from tileprof.analyzer.rules import coalescing
 from tileprof.analyzer.rules.numbers.memory import (
     LAID_OUT_KEPT,

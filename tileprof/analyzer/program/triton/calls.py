@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from tileprof.analyzer.program.calls import bodies, called
 from tileprof.analyzer.program.host_functions import EMPTY
-from tileprof.analyzer.program.triton_kernels import Launch, kernels_of, launched, triton_kernels
+from tileprof.analyzer.program.triton.kernels import Launch, kernels_of, launched, triton_kernels
 from tileprof.profile import LaunchVariant, seen_at
 
 

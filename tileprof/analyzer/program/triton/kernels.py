@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tileprof.analyzer.program.calls import parsed
-from tileprof.analyzer.program.triton_functions import (
+from tileprof.analyzer.program.triton.functions import (
     TritonKernel,
     given_for,
     imported_names,
     is_kernel,
 )
-from tileprof.analyzer.program.triton_reader import MODULES, read_kernels
+from tileprof.analyzer.program.triton.reader import MODULES, read_kernels
 
 __all__ = ["Launch", "kernels_of", "launched", "triton_kernels"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer.program.calls import called
-from tileprof.analyzer.program.triton_functions import TritonKernel, given_for
+from tileprof.analyzer.program.triton.functions import TritonKernel, given_for
 
 __all__ = ["MODULES", "read_kernels"]
 
