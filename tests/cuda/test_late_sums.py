@@ -342,6 +342,7 @@ def test_shuffles_of_a_turn() -> None:
     whole = function(compile_cuda(kernel, find_target("sm_90a")))
     loops = [[i.name for i in whole.inside(loop)] for loop in whole.loops]
     turns = [names for names in loops if names.count("HGMMA") == 16]
-    turn = Counter(min(turns, key=len))
+    shortest = min(turns, key=len)
+    turn = Counter(shortest)
     assert not {"LDL", "STL"} & {i.name for i in whole.reachable()}
     assert (turn["SHFL"], turn["FADD"]) == (4, 64)
