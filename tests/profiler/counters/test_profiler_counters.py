@@ -537,4 +537,5 @@ def test_each_access_pattern_has_the_counters_of_its_launch(gpu: Gpu, tmp_path: 
         for name, is_odd in odd.items()
     }
     access_patterns.record_launches(patterns, asked, launch, out, 0.0)
-    assert list(json.loads(out.read_text())) == list(odd)[: access_patterns.CHUNK]
+    # The first of three recordings has every third pattern.
+    assert list(json.loads(out.read_text())) == list(odd)[::3]

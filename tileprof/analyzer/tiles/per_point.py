@@ -77,4 +77,4 @@ def _of(effects: Effects, loop: Op) -> Iterator[PerPoint]:
 
 def _is_float(effects: Effects, op: Op) -> bool:
     held = effects.kernel.types.get(op.result)
-    return held is not None and str(held.dtype).startswith(_FLOATS)
+    return held is not None and held.dtype.startswith(_FLOATS)

@@ -86,9 +86,9 @@ the limit: at least, likely, at most. Two thin products of NetVLAD on an H200 ca
 With 1.0 throughout, the gain of thin products is stated too high."""
 
 PRECISION_HALVED = 0.25
-"""Part of what halved bytes likely save of other kernels that goes at least. By hand: of four
-models on an H200 that were made bfloat16 (`benchmarks/programs/problems.py`), three came within a
-tenth of the whole, one with many strided copies to a quarter."""
+"""Part of what halved bytes likely save of other kernels that goes at least. By hand: two models
+that were made bfloat16 on an H200 came near the whole, one with many strided copies to about a
+quarter (`benchmarks/results/problems-1of2.json`)."""
 
 PRECISION_BEYOND = 1.1
 """Multiple of the measured rate of multiply-adds above which a kernel has to use tensor cores: the

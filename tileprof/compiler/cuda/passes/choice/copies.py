@@ -296,6 +296,12 @@ def multiple(value: ir.Value, depth: int = 8) -> int:
             depth
         ):
             return min(multiple(left, depth - 1), multiple(right, depth - 1))
+        case ir.Binary(kind="floordiv", left=left, right=right) if depth and (
+            isinstance(right.owner, ir.Constant)
+        ):
+            # 64 k / 2 = 32 k; nothing is known of 2 k / 64.
+            divisor, held = int(right.owner.value), multiple(left, depth - 1)
+            return held // divisor if divisor > 0 and held % divisor == 0 else 1
         case ir.Cast(operand=whole, dtype=kind) if depth and (
             whole.dtype.is_integer and kind.is_integer
         ):
