@@ -77,7 +77,8 @@ def test_phases_are_those_that_the_program_measured(tmp_path: Path) -> None:
     assert titles
     assert all("of the host's time after set-up" in each for each in titles)
     text = render_reports({"a": analyze(profile)}, ReportOptions())
-    assert "Phases of the host's time without imports" in " ".join(text.split())
+    # PyTorch was imported before the recording began.
+    assert "Phases of the host's time (" in " ".join(text.split())
 
 
 def test_training_alone_has_time_in_its_steps() -> None:
