@@ -96,13 +96,7 @@ def write() -> None:
 def others_page(records: Sequence[Record]) -> Iterator[str]:
     """Yield the lines of the page of other authors' models; records are parts of runs."""
     rows = [row for record in records for row in record["rows"]]
-    yield OTHERS
-    yield from _runs(records)
-    yield ""
-    yield from _scores(rows)
-    yield "## First suggestions"
-    yield ""
-    yield from _programs(rows)
+    yield from _opening(OTHERS, records, rows)
     yield from _changes(rows)
 
 
@@ -110,18 +104,23 @@ def page(records: Sequence[Record]) -> Iterator[str]:
     """Yield the page's lines; records are parts of one run, or several runs."""
     later = [record for record in records if record.get("again")]
     rows = [row for record in records if record not in later for row in record["rows"]]
-    yield TEXT
+    yield from _opening(TEXT, records, rows)
+    yield from _gpt2(rows)
+    yield from _changes(rows)
+    if later:
+        yield AGAIN
+        yield from _again(later)
+
+
+def _opening(text: str, records: Sequence[Record], rows: Sequence[Record]) -> Iterator[str]:
+    """Yield what both pages begin with: their text, runs, scores and first suggestions."""
+    yield text
     yield from _runs(records)
     yield ""
     yield from _scores(rows)
     yield "## First suggestions"
     yield ""
     yield from _programs(rows)
-    yield from _gpt2(rows)
-    yield from _changes(rows)
-    if later:
-        yield AGAIN
-        yield from _again(later)
 
 
 def _runs(records: Sequence[Record]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a process does that forks for programs, and what such a program begins with.
+"""A process that forks for each program, and the state that such a program begins with.
 
 In: over a socket, words of a command line, a folder, the environment and streams.  Out: the
 number of a process, whose parent is the one that asks.
@@ -29,7 +29,7 @@ def serve(words: Sequence[str]) -> tuple[dict[str, Any], list[int]]:
     """
     for name in words[1:]:
         importlib.import_module(name)
-    # What is never looked at stays shared between processes.
+    # The collector never visits frozen objects, so their pages stay shared between processes.
     gc.collect()
     gc.freeze()
     channel = socket.socket(fileno=int(words[0]))

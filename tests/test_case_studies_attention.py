@@ -60,7 +60,7 @@ def test_attention(length: int, keys: int, heads: int, groups: int, dim: int, ca
 
 
 def test_window() -> None:
-    """Of less than a tile, with fewer queries than keys."""
+    """Results of sequences shorter than a tile, with fewer queries than keys."""
     made = study("attention")
     given = made.inputs(1, 130, 200, 2, 1, 64)
     out, lse = made.attention(*given, causal=True, window=100)

@@ -61,7 +61,7 @@ def _same(case: Case, found: list[Any], expected: list[Any]) -> None:
         np.testing.assert_allclose(x, y, rtol=0, atol=atol, err_msg=param.name)
 
 
-# To draw a kernel takes most of the time: one is looked at from several sides.
+# Drawing a kernel at random takes most of the time, so each one is used for several checks.
 @given(kernels())
 @few
 def test_random_kernels_keep_their_form(kernel: ir.Kernel) -> None:

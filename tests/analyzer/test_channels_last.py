@@ -72,7 +72,7 @@ def test_layouts_alone_are_told_as_before(profile: Profile) -> None:
 
 @pytest.mark.parametrize(("channels", "adds"), [(64, False), (128, True)])
 def test_compilers_leave_narrow_convolutions_alone(channels: float, adds: bool) -> None:
-    """In training it chooses channels last from 65 channels on, which a norm's blocks tell."""
+    """A compiler chooses channels last in training from 65 channels on; a norm has a block each."""
     with_layouts, without = (
         only(beside(NORM, channels, layout), "fusion").program_gain for layout in (5.0, 0.0)
     )

@@ -34,7 +34,7 @@ from tileprof.profile import Profile
     ],
 )
 def test_names_that_nothing_reads(body: str, lines: list[int]) -> None:
-    """By lines of a function whose first line is its head."""
+    """Lines that assign such names, where line 1 is the head of the function."""
     text = f"def forward(self, x):\n{textwrap.indent(body, '    ')}\n"
     assert [each.first for each in unread_names(text)] == lines
 

@@ -85,7 +85,7 @@ def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Pat
 
 
 def test_helpers_of_kernels_are_not_taken_for_them() -> None:
-    """Of several functions of Triton's, that is the kernel which is launched."""
+    """A Triton family's kernel is the function that is launched, of several under `jit`."""
     for family in TRITON:
         assert family.kernel == f"{family.path.stem}_kernel"
     assert any(family.text.count("@triton.jit") > 1 for family in TRITON)

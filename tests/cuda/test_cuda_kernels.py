@@ -152,7 +152,7 @@ KERNELS = {
 
 @cache
 def programs():
-    """What each kernel is and becomes, by its name and the target, and their joint text."""
+    """Kernels and their CUDA programs by kernel name and target, and their joint emulated text."""
     made = {}
     for name, (function, _) in KERNELS.items():
         kernel = prove_bounds(simplify(tileprof.compile(function).program.kernel))

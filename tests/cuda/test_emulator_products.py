@@ -136,7 +136,7 @@ MISTAKES = (
     ("k < 4;", "k < (t < 64 ? 3 : 4);", False),
     ("k > 0", "t != 5", False),
 )
-"""What stands in the text, what stands there instead, and whether A is in registers."""
+"""Text of a product, the text that replaces it, and whether A is in registers."""
 
 
 def test_wgmma_mistakes_show() -> None:

@@ -100,7 +100,7 @@ def test_order_of_tiles(raster: bool) -> None:
 
 
 def test_a_slot_that_is_freed_at_once() -> None:
-    """In the other tests, one iteration late."""
+    """The other tests free slots one iteration late."""
     kernel = product(SHAPE)
     check(checked(kernel, cluster=2, delayed_release=False), kernel, SHAPE, "NT")
 

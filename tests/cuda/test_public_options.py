@@ -202,7 +202,7 @@ def test_one_copy_is_synchronous(target: str) -> None:
         for name in ("B", "B_shared")
     ]
     for given in (*named, tileprof.compile(wished(prefer_instruction="sync"), target=target)):
-        # What ptxas says, which takes most of the time, is no matter here.
+        # Resources that ptxas reports take most of the time to compute, and are not tested here.
         made = given.program.lowered(target)
         assert chosen(made, "copy B → B_shared") == LoadsAndStores()
         assert isinstance(chosen(made, "copy A → A_shared"), CpAsync)
@@ -311,7 +311,7 @@ def test_strict_refuses_loads_that_cannot_run_ahead() -> None:
 def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
     """The author's own controls are no reason."""
     made = tileprof.compile(product(), target="sm_90a", controls={forbidden: False})
-    # What ptxas says, which takes most of the time, is no matter here.
+    # Resources that ptxas reports take most of the time to compute, and are not tested here.
     said = made.program.lowered("sm_90a").remarks
     missed = {each.subject for each in said if each.severity == "missed"}
     assert not missed & {"gemm", "copy A → A_shared", "copy B → B_shared", "loop k"}
