@@ -74,9 +74,11 @@ def _programs(part: str) -> Step:
 
 
 def _problems(part: str) -> Step:
-    """Return the step that measures every second drawn model of KernelBench."""
+    """Return the step that measures every second model of KernelBench that was never measured."""
+    measured = sorted((ROOT / "benchmarks" / "results").glob("problems-*.json"))
+    without = ("--without", *map(str, measured)) if measured else ()
     return Step(900, ("-m", "benchmarks.programs.run", "--problems", "{packages}/kernelbench",
-                      "--part", f"{part}/2", "--budget", "{seconds}",
+                      *without, "--part", f"{part}/2", "--budget", "{seconds}",
                       "--keep", "{out}/problems-" + part,
                       "-o", "{out}/problems-" + f"{part}of2.json"))  # fmt: skip
 

@@ -3,6 +3,7 @@
     python -m benchmarks.programs.run [--programs a,b] [--part I/N] [--budget SECONDS] [-o FILE]
     python -m benchmarks.programs.run --device cpu --tiny --programs heat_simulation
     python -m benchmarks.programs.run --problems CHECKOUT         models of KernelBench instead
+        [--without FILE ...]                                      but for those of these results
     python -m benchmarks.programs.run --judge FILE --keep DIR     judge kept profiles again
 
 Each program runs as it is and once with each change, in a process each. They build, compile and
@@ -365,8 +366,15 @@ def _run(args: argparse.Namespace, begin: float) -> int:
     known = PROGRAMS
     if args.problems:
         known = problems.written(args.problems, args.keep / "scripts")
+    measured_before = {
+        row["program"] for path in args.without for row in json.loads(path.read_text())["rows"]
+    }
     number, of = (int(each) for each in args.part.split("/"))
-    programs = chosen((name for name in args.programs.split(",") if name), known)[number - 1 :: of]
+    programs = [
+        each
+        for each in chosen((name for name in args.programs.split(",") if name), known)
+        if each.name not in measured_before
+    ][number - 1 :: of]
     kind = "problems" if args.problems else "programs"
     name = f"{kind}.json" if of == 1 else f"{kind}-{number}of{of}.json"
     output = args.output or RESULTS / name
@@ -413,6 +421,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--problems", type=Path, metavar="CHECKOUT",
                         help="run models of this checkout of KernelBench instead")  # fmt: skip
     parser.add_argument("--changes", default="", help="only these changes, with commas")
+    parser.add_argument("--without", nargs="+", default=(), type=Path, metavar="FILE",
+                        help="leave out programs that these results have")  # fmt: skip
     parser.add_argument("--part", default="1/1", metavar="I/N", help="every N-th from the I-th on")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true", help="sizes of a test")
