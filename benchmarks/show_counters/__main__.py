@@ -44,6 +44,7 @@ from benchmarks.show_counters.frozen import FROZEN, frozen_of_tilelang
 from benchmarks.show_counters.frozen_fifth import FROZEN_FIFTH
 from benchmarks.show_counters.frozen_fourth import FROZEN_FOURTH
 from benchmarks.show_counters.frozen_products import FROZEN_SECOND
+from benchmarks.show_counters.frozen_seventh import FROZEN_SEVENTH
 from benchmarks.show_counters.frozen_sixth import FROZEN_SIXTH
 from benchmarks.show_counters.frozen_third_products import FROZEN_THIRD
 from benchmarks.show_counters.held_out import HELD_OUT, of_tilelang
@@ -62,7 +63,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "show-counters.json"
 GROUPS: dict[str, tuple[Case, ...]] = {
     "first": CASES, "held-out": HELD_OUT, "frozen": FROZEN, "frozen-second": FROZEN_SECOND,
     "frozen-third": FROZEN_THIRD, "frozen-fourth": FROZEN_FOURTH, "frozen-fifth": FROZEN_FIFTH,
-    "frozen-sixth": FROZEN_SIXTH, "fresh": FRESH,
+    "frozen-sixth": FROZEN_SIXTH, "frozen-seventh": FROZEN_SEVENTH, "fresh": FRESH,
 }  # fmt: skip
 
 

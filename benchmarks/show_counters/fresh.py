@@ -1,4 +1,4 @@
-"""Kernels for a comparison of pages with counters that no GPU has run: rows, images and products.
+"""Kernels for a comparison of pages with counters that no GPU has run: branches, steps, tables.
 
 Nothing is known of their counters: their pages were written down by `--freeze` as they came.
 """
@@ -15,326 +15,303 @@ import tileprof.lang as T
 from benchmarks.show_counters.frozen import drawn_as
 from benchmarks.show_counters.kernels import Case
 
-_BF16, _E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e5m2
+_BF16, _E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 
 
 @tileprof.jit
-def signs_split(X, rows: int = 4, columns: int = 64):
-    """Positive numbers into one result, others into another, in branches of a condition."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((2, M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=64) as (bx, by):
-        for i, j in T.Parallel(rows, columns):
-            if by * rows + i < M and bx * columns + j < N:
-                if X[by * rows + i, bx * columns + j] > 0.0:
-                    Y[0, by * rows + i, bx * columns + j] = X[by * rows + i, bx * columns + j]
-                else:
-                    Y[1, by * rows + i, bx * columns + j] = -X[by * rows + i, bx * columns + j]
-    return Y
-
-
-@tileprof.jit
-def whole_numbers_chosen(A, B, Pick, part: int = 512):
-    """One of two rows of 16-bit numbers, by a mask, in whole tiles."""
+def one_of_four(A, B, C, D, Pick, part: int = 256):
+    """One of four rows, by two bits of a byte, in branches of branches."""
     N = T.const("N")
-    A: T.Tensor((N,), T.int16)
-    B: T.Tensor((N,), T.int16)
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((N,), T.float32)
+    C: T.Tensor((N,), T.float32)
+    D: T.Tensor((N,), T.float32)
     Pick: T.Tensor((N,), T.uint8)
-    Y = T.empty((N,), T.int16)
-    with T.Kernel(N // part, threads=128) as b:
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, part), threads=64) as b:
         for j in T.Parallel(part):
-            if Pick[b * part + j] != 0:
-                Y[b * part + j] = A[b * part + j]
-            else:
-                Y[b * part + j] = B[b * part + j]
+            at = b * part + j
+            if at < N:
+                if Pick[at] < 2:
+                    if Pick[at] == 0:
+                        Y[at] = A[at]
+                    else:
+                        Y[at] = B[at] + 1.0
+                else:
+                    if Pick[at] == 2:
+                        Y[at] = C[at] * 2.0
+                    else:
+                        Y[at] = -D[at]
     return Y
 
 
 @tileprof.jit
-def rows_shifted_and_scaled(X, Shift, Scale, rows: int = 8, columns: int = 160):
-    """Halves minus a shift, times a scale of their row, in registers; the last rows are cut."""
+def under_two_masks(X, Rows, Columns, rows: int = 8, columns: int = 96):
+    """Numbers of rows and columns that two masks keep, others are zero."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.float16)
-    Shift: T.Tensor((M,), T.float32)
-    Scale: T.Tensor((M,), T.float32)
+    Rows: T.Tensor((M,), T.uint8)
+    Columns: T.Tensor((N,), T.uint8)
     Y = T.empty((M, N), T.float16)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        held = T.alloc_fragment((rows, columns), T.float32)
-        T.copy(X[by * rows, bx * columns], held)
+    with T.Kernel(N // columns, T.ceildiv(M, rows), threads=96) as (bx, by):
         for i, j in T.Parallel(rows, columns):
-            if by * rows + i < M:
-                held[i, j] = (held[i, j] - Shift[by * rows + i]) * Scale[by * rows + i]
-        T.copy(held, Y[by * rows, bx * columns])
+            y = by * rows + i
+            x = bx * columns + j
+            if y < M:
+                Y[y, x] = T.if_then_else(
+                    T.And(Rows[y] != 0, Columns[x] != 0), X[y, x], T.cast(0.0, T.float16)
+                )
     return Y
 
 
 @tileprof.jit
-def columns_offset(X, Offset, rows: int = 16, columns: int = 64):
-    """8-bit floats plus an offset of their column, as float32; tiles are cut in both directions."""
+def every_fourth_part(X, part: int = 128):
+    """Sums of every fourth part of a row, which one block adds up with a step."""
     M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float8_e5m2)
-    Offset: T.Tensor((N,), T.float32)
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=64) as (bx, by):
-        held = T.alloc_fragment((rows, columns), T.float32)
-        T.copy(X[by * rows, bx * columns], held)
-        for i, j in T.Parallel(rows, columns):
-            if bx * columns + j < N:
-                held[i, j] += Offset[bx * columns + j]
-        T.copy(held, Y[by * rows, bx * columns])
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, 4, part), T.float32)
+    with T.Kernel(4, M, threads=128) as (b, m):
+        held = T.alloc_fragment((part,), T.float32)
+        T.clear(held)
+        for k in T.serial(0, N // part, 4):
+            if (k + b) * part < N:
+                for j in T.Parallel(part):
+                    held[j] += X[m, (k + b) * part + j]
+        T.copy(held, Y[m, b, 0])
     return Y
 
 
 @tileprof.jit
-def doubles_in_steps(X, part: int = 256):
-    """Every third of a row of doubles, from shared memory; the last block has few."""
+def names_of_names(Table, First, Second, rows: int = 8):
+    """Rows of a table by a list of places in another list."""
+    V, L, M, N = T.const("V, L, M, N")
+    Table: T.Tensor((V, N), T.bfloat16)
+    First: T.Tensor((L,), T.int32)
+    Second: T.Tensor((M,), T.int32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
+        for i, j in T.Parallel(rows, N):
+            if b * rows + i < M:
+                Y[b * rows + i, j] = T.cast(Table[First[Second[b * rows + i]], j], T.float32)
+    return Y
+
+
+@tileprof.jit
+def doubles_off_by_one(X, part: int = 256):
+    """Doubles moved by one place, in a scratch of shared memory with an odd offset."""
     N = T.const("N")
     X: T.Tensor((N,), T.float64)
-    Y = T.empty((N // 3,), T.float64)
-    with T.Kernel(T.ceildiv(N // 3, part), threads=128) as b:
-        held = T.alloc_shared((part * 3,), T.float64)
-        for j in T.Parallel(part * 3):
-            held[j] = T.if_then_else(b * part * 3 + j < N, X[b * part * 3 + j], 0.0)
-        for j in T.Parallel(part):
-            if b * part + j < N // 3:
-                Y[b * part + j] = held[j * 3]
-    return Y
-
-
-@tileprof.jit
-def long_words_reversed(X, part: int = 192):
-    """Rows of 64-bit numbers backwards through shared memory, 96 threads."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.int64)
-    Y = T.empty((M, N), T.int64)
-    with T.Kernel(T.ceildiv(N, part), M, threads=96) as (b, m):
-        held = T.alloc_shared((part,), T.int64)
-        for j in T.Parallel(part):
-            held[j] = T.if_then_else(b * part + j < N, X[m, b * part + j], 0)
-        for j in T.Parallel(part):
-            if N - 1 - b * part - j >= 0:
-                Y[m, N - 1 - b * part - j] = held[j]
-    return Y
-
-
-@tileprof.jit
-def three_planes(X, part: int = 256):
-    """Pixels of three bytes each, as three planes."""
-    N = T.const("N")
-    X: T.Tensor((N, 3), T.uint8)
-    Y = T.empty((3, N), T.uint8)
+    Y = T.empty((N,), T.float64)
     with T.Kernel(T.ceildiv(N, part), threads=128) as b:
-        for j, c in T.Parallel(part, 3):
-            if b * part + j < N:
-                Y[c, b * part + j] = X[b * part + j, c]
-    return Y
-
-
-@tileprof.jit
-def doubled_pixels(X, rows: int = 4, columns: int = 32):
-    """Each pixel four times: an image of twice the height and width."""
-    H, V = T.const("H, V")
-    X: T.Tensor((H, V), T.bfloat16)
-    Y = T.empty((H * 2, V * 2), T.bfloat16)
-    with T.Kernel(T.ceildiv(V * 2, columns), T.ceildiv(H * 2, rows), threads=64) as (bx, by):
-        for i, j in T.Parallel(rows, columns):
-            if by * rows + i < H * 2 and bx * columns + j < V * 2:
-                Y[by * rows + i, bx * columns + j] = X[
-                    (by * rows + i) // 2, (bx * columns + j) // 2
-                ]
-    return Y
-
-
-@tileprof.jit
-def edges_of_rows(X, part: int = 384):
-    """Differences of neighbours, straight from global memory."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((M, N - 1), T.float32)
-    with T.Kernel(T.ceildiv(N - 1, part), M, threads=128) as (b, m):
+        held = T.alloc_shared((part + 1,), T.float64)
         for j in T.Parallel(part):
-            if b * part + j < N - 1:
-                Y[m, b * part + j] = X[m, b * part + j + 1] - X[m, b * part + j]
+            held[j + 1] = T.if_then_else(b * part + j < N, X[b * part + j], 0.0)
+        held[0] = T.if_then_else(b > 0, X[T.max(b * part - 1, 0)], 0.0)
+        for j in T.Parallel(part):
+            if b * part + j < N:
+                Y[b * part + j] = held[j]
     return Y
 
 
 @tileprof.jit
-def norms_of_rows(X, rows: int = 4):
-    """Lengths of rows of 200 bfloat16."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.bfloat16)
-    Y = T.empty((M,), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
-        squares = T.alloc_fragment((rows, N), T.float32)
-        total = T.alloc_fragment((rows,), T.float32)
-        T.copy(X[b * rows, 0], squares)
-        for i, j in T.Parallel(rows, N):
-            squares[i, j] *= squares[i, j]
-        T.reduce_sum(squares, total, dim=1)
-        for i in T.Parallel(rows):
-            if b * rows + i < M:
-                Y[b * rows + i] = T.sqrt(total[i])
+def volumes_reduced(X, deep: int = 8):
+    """The sum of each plane of a volume over both of its axes."""
+    B, H, V = T.const("B, H, V")
+    X: T.Tensor((B, H, V), T.float32)
+    Y = T.empty((B,), T.float32)
+    with T.Kernel(T.ceildiv(B, deep), threads=128) as b:
+        held = T.alloc_fragment((deep, H, V), T.float32)
+        rows = T.alloc_fragment((deep, H), T.float32)
+        whole = T.alloc_fragment((deep,), T.float32)
+        T.copy(X[b * deep, 0, 0], held)
+        T.reduce_sum(held, rows, dim=2)
+        T.reduce_sum(rows, whole, dim=1)
+        for i in T.Parallel(deep):
+            if b * deep + i < B:
+                Y[b * deep + i] = whole[i]
     return Y
 
 
 @tileprof.jit
-def columns_largest(X, columns: int = 64):
-    """The largest number of each column of 50 rows of halves."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float16)
-    Y = T.empty((N,), T.float16)
-    with T.Kernel(T.ceildiv(N, columns), threads=128) as b:
-        held = T.alloc_fragment((M, columns), T.float16)
-        top = T.alloc_fragment((columns,), T.float16)
-        T.copy(X[0, b * columns], held)
-        T.reduce_max(held, top, dim=0)
-        T.copy(top, Y[b * columns])
-    return Y
-
-
-@tileprof.jit
-def counts_by_row(X, Counts, rows: int = 2):
-    """Numbers below zero in each row, counted by atomics on global memory."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.int32)
-    Counts: T.Tensor((M,), T.int32)
-    with T.Kernel(T.ceildiv(M, rows), threads=64) as b:
-        for i, j in T.Parallel(rows, N):
-            if b * rows + i < M and X[b * rows + i, j] < 0:
-                T.atomic_add(Counts[b * rows + i], 1)
-
-
-@tileprof.jit
-def bytes_across(X, tile: int = 32):
-    """A transpose of bytes through shared memory with padding."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.uint8)
-    Y = T.empty((N, M), T.uint8)
-    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
-        held = T.alloc_shared((tile, tile + 4), T.uint8)
-        for i, j in T.Parallel(tile, tile):
-            if by * tile + i < M and bx * tile + j < N:
-                held[i, j] = X[by * tile + i, bx * tile + j]
-        for i, j in T.Parallel(tile, tile):
-            if bx * tile + i < N and by * tile + j < M:
-                Y[bx * tile + i, by * tile + j] = held[j, i]
-    return Y
-
-
-@tileprof.jit
-def pairs_swapped(X, part: int = 512):
-    """Neighbours exchanged: each even element with the odd one behind it."""
-    N = T.const("N")
-    X: T.Tensor((N,), T.float32)
-    Y = T.empty((N,), T.float32)
+def counts_and_extremes(X, Class, Counts, Low, High, part: int = 384):
+    """Atomics of three kinds on global memory: how many, the least and the greatest of a class."""
+    N, C = T.const("N, C")
+    X: T.Tensor((N,), T.int32)
+    Class: T.Tensor((N,), T.int32)
+    Counts: T.Tensor((C,), T.int32)
+    Low: T.Tensor((C,), T.int32)
+    High: T.Tensor((C,), T.int32)
     with T.Kernel(T.ceildiv(N, part), threads=128) as b:
         for j in T.Parallel(part):
             at = b * part + j
             if at < N:
-                Y[at] = X[at + 1 - at % 2 * 2]
+                T.atomic_add(Counts[Class[at]], 1)
+                T.atomic_min(Low[Class[at]], X[at])
+                T.atomic_max(High[Class[at]], X[at])
+
+
+@tileprof.jit
+def nibbles_unpacked(P, Scale, rows: int = 4, columns: int = 128):
+    """Two signed numbers of four bits from a byte, times a scale for each 32 of a row."""
+    M, W = T.const("M, W")
+    P: T.Tensor((M, W), T.uint8)
+    Scale: T.Tensor((M, W // 16), T.float16)
+    Y = T.empty((M, W * 2), T.float16)
+    with T.Kernel(W * 2 // columns, T.ceildiv(M, rows), threads=128) as (bx, by):
+        for i, j in T.Parallel(rows, columns):
+            y = by * rows + i
+            x = bx * columns + j
+            if y < M:
+                bits = (T.cast(P[y, x // 2], T.int32) >> (x % 2 * 4)) & 15
+                signed = (bits ^ 8) - 8
+                Y[y, x] = T.cast(signed, T.float16) * Scale[y, x // 32]
     return Y
 
 
 @tileprof.jit
-def upper_parts_kept(X, tile: int = 32):
-    """Numbers on and above the diagonal; tiles below it are only cleared."""
-    N = T.const("N")
-    X: T.Tensor((N, N), T.float32)
-    Y = T.empty((N, N), T.float32)
-    with T.Kernel(N // tile, N // tile, threads=128) as (bx, by):
-        held = T.alloc_fragment((tile, tile), T.float32)
-        T.clear(held)
-        if bx >= by:
-            for i, j in T.Parallel(tile, tile):
-                if bx * tile + j >= by * tile + i:
-                    held[i, j] = X[by * tile + i, bx * tile + j]
-        T.copy(held, Y[by * tile, bx * tile])
+def frames_around(X, rows: int = 8, columns: int = 64):
+    """An image in a frame of zeros: tiles lie out of bounds on both sides."""
+    H, V = T.const("H, V")
+    X: T.Tensor((H, V), T.float32)
+    Y = T.empty((H + 6, V + 10), T.float32)
+    with T.Kernel(T.ceildiv(V + 10, columns), T.ceildiv(H + 6, rows), threads=128) as (bx, by):
+        held = T.alloc_shared((rows, columns), T.float32)
+        for i, j in T.Parallel(rows, columns):
+            y = by * rows + i - 3
+            x = bx * columns + j - 5
+            inside = (y >= 0) and (y < H) and (x >= 0) and (x < V)
+            held[i, j] = T.if_then_else(inside, X[T.max(y, 0), T.max(x, 0)], 0.0)
+        for i, j in T.Parallel(rows, columns):
+            if by * rows + i < H + 6 and bx * columns + j < V + 10:
+                Y[by * rows + i, bx * columns + j] = held[i, j]
     return Y
 
 
 @tileprof.jit
-def matrix_by_vector(A, X, rows: int = 8, part: int = 128):
-    """A matrix of bfloat16 by a vector, in parts of its rows."""
+def means_of_ends(X, Length, part: int = 128):
+    """Means of rows up to a length of their own, by loops of a length that is loaded."""
     M, N = T.const("M, N")
-    A: T.Tensor((M, N), T.bfloat16)
-    X: T.Tensor((N,), T.float32)
+    X: T.Tensor((M, N), T.float32)
+    Length: T.Tensor((M,), T.int32)
     Y = T.empty((M,), T.float32)
-    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
-        held = T.alloc_fragment((rows, part), T.float32)
-        total = T.alloc_fragment((rows,), T.float32)
+    with T.Kernel(M, threads=128) as m:
+        held = T.alloc_fragment((part,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
         T.clear(held)
-        for k in T.serial(T.ceildiv(N, part)):
-            for i, j in T.Parallel(rows, part):
-                if b * rows + i < M and k * part + j < N:
-                    held[i, j] += A[b * rows + i, k * part + j] * X[k * part + j]
-        T.reduce_sum(held, total, dim=1)
-        for i in T.Parallel(rows):
-            if b * rows + i < M:
-                Y[b * rows + i] = total[i]
+        for k in T.serial(T.ceildiv(Length[m], part)):
+            for j in T.Parallel(part):
+                if k * part + j < Length[m]:
+                    held[j] += X[m, k * part + j]
+        T.reduce_sum(held, total, dim=0)
+        Y[m] = total[0] / T.cast(Length[m], T.float32)
     return Y
 
 
 @tileprof.jit
-def sums_of_two_products(A, B, C, D, tile: int = 64, depth: int = 32):
-    """Two products added up in the same registers, of halves, the second one transposed."""
+def bands_of_diagonals(X, part: int = 64):
+    """A band of 5 diagonals of a matrix, as rows of 5."""
+    N = T.const("N")
+    X: T.Tensor((N, N), T.bfloat16)
+    Y = T.empty((N, 5), T.bfloat16)
+    with T.Kernel(T.ceildiv(N, part), threads=64) as b:
+        for i, d in T.Parallel(part, 5):
+            at = b * part + i
+            if at < N:
+                other = at + d - 2
+                Y[at, d] = T.if_then_else(
+                    (other >= 0) and (other < N),
+                    X[at, T.min(T.max(other, 0), N - 1)],
+                    T.cast(0.0, T.bfloat16),
+                )
+    return Y
+
+
+@tileprof.jit
+def halves_of_words(X, part: int = 320):
+    """The lower and the upper 16 bits of words, in two rows."""
+    N = T.const("N")
+    X: T.Tensor((N,), T.uint32)
+    Y = T.empty((2, N), T.uint16)
+    with T.Kernel(T.ceildiv(N, part), threads=160) as b:
+        for h, j in T.Parallel(2, part):
+            if b * part + j < N:
+                Y[h, b * part + j] = T.cast((X[b * part + j] >> (h * 16)) & 0xFFFF, T.uint16)
+    return Y
+
+
+@tileprof.jit
+def ordered_by_pairs(X, part: int = 256):
+    """One round of a sorting network: neighbours at a distance of 8 in order."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.int32)
+    Y = T.empty((M, N), T.int32)
+    with T.Kernel(N // part, M, threads=64) as (b, m):
+        held = T.alloc_shared((part,), T.int32)
+        T.copy(X[m, b * part], held)
+        for j in T.Parallel(part):
+            if j % 16 < 8:
+                Y[m, b * part + j] = T.min(held[j], held[j + 8])
+            else:
+                Y[m, b * part + j] = T.max(held[j - 8], held[j])
+    return Y
+
+
+@tileprof.jit
+def rows_by_parity(X, Even, Odd, rows: int = 4, columns: int = 128):
+    """Even rows plus one vector, odd ones times another; the loop goes over tiles with a step."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Even: T.Tensor((N,), T.float32)
+    Odd: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(3, threads=128) as b:
+        for k in T.serial(b, T.ceildiv(M, rows), 3):
+            for i, j in T.Parallel(rows, columns):
+                if k * rows + i < M:
+                    if (k * rows + i) % 2 == 0:
+                        Y[k * rows + i, j] = X[k * rows + i, j] + Even[j]
+                    else:
+                        Y[k * rows + i, j] = X[k * rows + i, j] * Odd[j]
+    return Y
+
+
+@tileprof.jit
+def product_with_rests(A, B, Rest, tile: int = 64, depth: int = 32):
+    """A product plus rows of another matrix, cut on all sides."""
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.float16)
     B: T.Tensor((K, N), T.float16)
-    C: T.Tensor((M, K), T.float16)
-    D: T.Tensor((N, K), T.float16)
-    Y = T.empty((M, N), T.float32)
+    Rest: T.Tensor((M, N), T.float16)
+    C = T.empty((M, N), T.float16)
     with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
         a = T.alloc_shared((tile, depth), T.float16)
         b = T.alloc_shared((depth, tile), T.float16)
-        c = T.alloc_shared((tile, depth), T.float16)
-        d = T.alloc_shared((tile, depth), T.float16)
-        y = T.alloc_fragment((tile, tile), T.float32)
-        T.clear(y)
-        for k in T.Pipelined(T.ceildiv(K, depth), num_stages=2):
-            T.copy(A[by * tile, k * depth], a)
-            T.copy(B[k * depth, bx * tile], b)
-            T.copy(C[by * tile, k * depth], c)
-            T.copy(D[bx * tile, k * depth], d)
-            T.gemm(a, b, y)
-            T.gemm(c, d, y, transpose_B=True)
-        T.copy(y, Y[by * tile, bx * tile])
-    return Y
-
-
-@tileprof.jit
-def product_of_images(X, W, tile: int = 64, depth: int = 64):
-    """Pixels of batches by weights: three axes, 72 channels."""
-    B, P, C, F = T.const("B, P, C, F")
-    X: T.Tensor((B, P, C), T.bfloat16)
-    W: T.Tensor((C, F), T.bfloat16)
-    Y = T.empty((B, P, F), T.bfloat16)
-    with T.Kernel(T.ceildiv(F, tile), T.ceildiv(P, tile), B, threads=128) as (bx, by, bz):
-        x = T.alloc_shared((tile, depth), T.bfloat16)
-        w = T.alloc_shared((depth, tile), T.bfloat16)
-        y = T.alloc_fragment((tile, tile), T.float32)
-        T.clear(y)
-        for k in T.Pipelined(T.ceildiv(C, depth), num_stages=2):
-            T.copy(X[bz, by * tile : (by + 1) * tile, k * depth : (k + 1) * depth], x)
-            T.copy(W[k * depth, bx * tile], w)
-            T.gemm(x, w, y)
-        T.copy(y, Y[bz, by * tile : (by + 1) * tile, bx * tile : (bx + 1) * tile])
-    return Y
-
-
-@tileprof.jit
-def eighths_multiplied(A, B, tile: int = 64, depth: int = 64):
-    """A product of 8-bit floats of two bits' fractions, rows of 96 bytes."""
-    M, N, K = T.const("M, N, K")
-    A: T.Tensor((M, K), T.float8_e5m2)
-    B: T.Tensor((N, K), T.float8_e5m2)
-    C = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
-        a = T.alloc_shared((tile, depth), T.float8_e5m2)
-        b = T.alloc_shared((tile, depth), T.float8_e5m2)
         c = T.alloc_fragment((tile, tile), T.float32)
         T.clear(c)
-        for k in T.Pipelined(T.ceildiv(K, depth), num_stages=2):
+        for k in T.Pipelined(T.ceildiv(K, depth), num_stages=3):
+            T.copy(A[by * tile, k * depth], a)
+            T.copy(B[k * depth, bx * tile], b)
+            T.gemm(a, b, c)
+        for i, j in T.Parallel(tile, tile):
+            if by * tile + i < M and bx * tile + j < N:
+                c[i, j] += T.cast(Rest[by * tile + i, bx * tile + j], T.float32)
+        T.copy(c, C[by * tile, bx * tile])
+    return C
+
+
+@tileprof.jit
+def pairs_of_clusters(A, B, tile: int = 64, depth: int = 32):
+    """A product of 8-bit floats in clusters of two blocks, which load what both need once."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float8_e4m3fn)
+    B: T.Tensor((N, K), T.float8_e4m3fn)
+    C = T.empty((M, N), T.bfloat16)
+    with T.Kernel(N // tile, M // tile, threads=128, cluster_dims=(1, 2)) as (bx, by):
+        a = T.alloc_shared((tile, depth), T.float8_e4m3fn)
+        b = T.alloc_shared((tile, depth), T.float8_e4m3fn)
+        c = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // depth, num_stages=3):
             T.copy(A[by * tile, k * depth], a)
             T.copy(B[bx * tile, k * depth], b)
             T.gemm(a, b, c, transpose_B=True)
@@ -342,59 +319,35 @@ def eighths_multiplied(A, B, tile: int = 64, depth: int = 64):
     return C
 
 
-@tileprof.jit
-def squared_distances(X, Y, tile: int = 32, depth: int = 32):
-    """Squared distances of float32 rows, by registers of both tiles."""
-    M, N, K = T.const("M, N, K")
-    X: T.Tensor((M, K), T.float32)
-    Y: T.Tensor((N, K), T.float32)
-    D = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
-        x = T.alloc_shared((tile, depth), T.float32)
-        y = T.alloc_shared((tile, depth), T.float32)
-        d = T.alloc_fragment((tile, tile), T.float32)
-        T.clear(d)
-        for k in T.serial(K // depth):
-            T.copy(X[by * tile, k * depth], x)
-            T.copy(Y[bx * tile, k * depth], y)
-            for s in T.serial(depth):
-                for i, j in T.Parallel(tile, tile):
-                    d[i, j] += (x[i, s] - y[j, s]) * (x[i, s] - y[j, s])
-        T.copy(d, D[by * tile, bx * tile])
-    return D
-
-
-def _counted(draw):
-    return [draw.integers(-9, 9, (21, 300), np.int32), np.zeros(21, np.int32)]
+def _extremes(draw):
+    return [draw.integers(-500, 500, 3_000, np.int32), draw.integers(0, 30, 3_000, np.int32),
+            np.zeros(30, np.int32), np.full(30, 999, np.int32),
+            np.full(30, -999, np.int32)]  # fmt: skip
 
 
 FRESH: tuple[Case, ...] = (
-    Case(signs_split, drawn_as(((22, 150), np.float32)), "signs into two results"),
-    Case(whole_numbers_chosen, drawn_as(((4_096,), np.int16, -99, 99), ((4_096,), np.int16, 0, 9),
-                                        ((4_096,), np.uint8, 0, 2)), "one of two rows by a mask"),
-    Case(rows_shifted_and_scaled, drawn_as(((37, 320), np.float16), ((37,), np.float32),
-                                           ((37,), np.float32)), "shift and scale of rows"),
-    Case(columns_offset, drawn_as(((50, 208), _E5M2), ((208,), np.float32)), "offsets of columns"),
-    Case(doubles_in_steps, drawn_as(((2_000,), np.float64)), "every third double"),
-    Case(long_words_reversed, drawn_as(((5, 500), np.int64, -99, 99)), "rows of 64 bits reversed"),
-    Case(three_planes, drawn_as(((1_003, 3), np.uint8, 0, 256)), "planes of pixels"),
-    Case(doubled_pixels, drawn_as(((21, 45), _BF16)), "pixels doubled, cut"),
-    Case(edges_of_rows, drawn_as(((11, 1_001), np.float32)), "differences of neighbours"),
-    Case(norms_of_rows, drawn_as(((45, 200), _BF16)), "lengths of rows"),
-    Case(columns_largest, drawn_as(((50, 152), np.float16)), "maxima of columns, cut"),
-    Case(counts_by_row, _counted, "counts by atomics in global memory"),
-    Case(bytes_across, drawn_as(((75, 100), np.uint8, 0, 256)), "transpose of bytes, padded"),
-    Case(pairs_swapped, drawn_as(((4_002,), np.float32)), "neighbours exchanged"),
-    Case(upper_parts_kept, drawn_as(((128, 128), np.float32)), "upper triangle"),
-    Case(matrix_by_vector, drawn_as(((50, 300), _BF16), ((300,), np.float32)),
-         "matrix by vector, cut"),
-    Case(sums_of_two_products,
-         drawn_as(((70, 96), np.float16), ((96, 72), np.float16), ((70, 96), np.float16),
-                  ((72, 96), np.float16)), "two products added, cut"),
-    Case(product_of_images, drawn_as(((2, 100, 72), _BF16), ((72, 136), _BF16)),
-         "product of three axes, cut"),
-    Case(eighths_multiplied, drawn_as(((70, 96), _E5M2), ((90, 96), _E5M2)),
-         "product of 8-bit floats, cut"),
-    Case(squared_distances, drawn_as(((45, 64), np.float32), ((70, 64), np.float32)),
-         "squared distances"),
+    Case(one_of_four, drawn_as(*([((1_500,), np.float32)] * 4), ((1_500,), np.uint8, 0, 4)),
+         "one of four rows by a mask, cut"),
+    Case(under_two_masks, drawn_as(((45, 288), np.float16), ((45,), np.uint8, 0, 2),
+                                   ((288,), np.uint8, 0, 2)), "masks of rows and columns"),
+    Case(every_fourth_part, drawn_as(((7, 1_792), np.float32)), "parts of rows with a step"),
+    Case(names_of_names, drawn_as(((60, 136), _BF16), ((90,), np.int32, 0, 60),
+                                  ((53,), np.int32, 0, 90)), "rows by two lists"),
+    Case(doubles_off_by_one, drawn_as(((1_900,), np.float64)), "doubles moved by one"),
+    Case(volumes_reduced, drawn_as(((20, 12, 32), np.float32)), "sums over two axes"),
+    Case(counts_and_extremes, _extremes, "three atomics of classes"),
+    Case(nibbles_unpacked, drawn_as(((22, 192), np.uint8, 0, 256), ((22, 12), np.float16)),
+         "numbers of four bits with scales"),
+    Case(frames_around, drawn_as(((42, 150), np.float32)), "image in a frame"),
+    Case(means_of_ends, drawn_as(((23, 500), np.float32), ((23,), np.int32, 1, 500)),
+         "means of rows of several lengths"),
+    Case(bands_of_diagonals, drawn_as(((150, 150), _BF16)), "five diagonals"),
+    Case(halves_of_words, drawn_as(((2_003,), np.uint32, 0, 1 << 32)), "words as two halves"),
+    Case(ordered_by_pairs, drawn_as(((5, 768), np.int32, -999, 999)), "round of a sort"),
+    Case(rows_by_parity, drawn_as(((50, 128), np.float32), ((128,), np.float32),
+                                  ((128,), np.float32)), "even and odd rows, in steps"),
+    Case(product_with_rests, drawn_as(((70, 80), np.float16), ((80, 104), np.float16),
+                                      ((70, 104), np.float16)), "product plus a matrix, cut"),
+    Case(pairs_of_clusters, drawn_as(((256, 160), _E4M3), ((128, 160), _E4M3)),
+         "product of 8-bit floats in clusters"),
 )  # fmt: skip

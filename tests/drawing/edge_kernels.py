@@ -285,6 +285,59 @@ def bisected(X, Edges):
     return Y
 
 
+@tileprof.jit
+def one_of_two(A, B, Pick):
+    """Loads of both branches that NVRTC makes as one, from the buffer that a mask chooses."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((N,), T.float32)
+    Pick: T.Tensor((N,), T.int32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(N // 512, threads=128) as b:
+        for j in T.Parallel(512):
+            if Pick[b * 512 + j] != 0:
+                Y[b * 512 + j] = A[b * 512 + j] * 2.0
+            else:
+                Y[b * 512 + j] = B[b * 512 + j] * 3.0
+    return Y
+
+
+@tileprof.jit
+def split(X):
+    """An element with which both branches begin, in a guard; then one that only one of them has."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((2, M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 4), threads=64) as (bx, by):
+        for i, j in T.Parallel(4, 64):
+            y = by * 4 + i
+            x = bx * 64 + j
+            if y < M and x < N:
+                if X[y, x] > 0.0:
+                    Y[0, y, x] = X[y, x] * X[M - 1 - y, x]
+                else:
+                    Y[1, y, x] = -X[y, x]
+    return Y
+
+
+@tileprof.jit
+def scaled_rows(X, Shift, Scale):
+    """Two numbers of a row behind one guard, which threads hold for all their points."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Shift: T.Tensor((M,), T.float32)
+    Scale: T.Tensor((M,), T.float32)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(M, 8), threads=128) as b:
+        held = T.alloc_fragment((8, N), T.float32)
+        T.copy(X[b * 8, 0], held)
+        for i, j in T.Parallel(8, N):
+            if b * 8 + i < M:
+                held[i, j] = (held[i, j] - Shift[b * 8 + i]) * Scale[b * 8 + i]
+        T.copy(held, Y[b * 8, 0])
+    return Y
+
+
 def _floats(*shapes, dtype=np.float32):
     def make():
         draw = np.random.default_rng(0)
@@ -296,6 +349,11 @@ def _floats(*shapes, dtype=np.float32):
 def _half_and_float():
     draw = np.random.default_rng(0)
     return [draw.standard_normal((42, 256)).astype(np.float16), np.ones(256, np.float32)]
+
+
+def _rows_and_scales():
+    draw = np.random.default_rng(0)
+    return [draw.standard_normal((37, 160)).astype(np.float16), *_floats((37,), (37,))()]
 
 
 def _and(make, low, high, count):
@@ -329,5 +387,8 @@ CALLS = [
     (dots_of_threads, _floats((4, 256), (256,), dtype=np.float16), "dots of threads"),
     (bisected, lambda: [*_floats((512,))(), np.linspace(-2, 2, 63, dtype=np.float32)], "bisection"),
     (steps_found, _and(_floats((500,)), 0, 600, 3), "walked list"),
+    (one_of_two, _and(_floats((1_024,), (1_024,)), 0, 2, 1_024), "one of two"),
+    (split, _floats((22, 150)), "split"),
+    (scaled_rows, _rows_and_scales, "scaled rows"),
 ]
 """Kernels, what makes their arguments, and names."""

@@ -93,6 +93,8 @@ class Forms:
         """Ops that run once for each point of a loop."""
         self.by_one_thread: set[ir.OpBase] = set()
         """Accesses outside of these loops that one thread makes."""
+        self.chosen = self._finder.chosen
+        """Loads of a branch that share an instruction with one of the other branch."""
         params = set(kernel.param_values())
         for launch in kernel.launches():
             for op in ir.walk(launch.body):
@@ -106,6 +108,9 @@ class Forms:
             self._numbers = Numbers(launch, params)
             self._block(launch.body, _Around(), set())
         self._finder.written_twice(self._ways)
+        self._of.update(
+            (op, replace(self._of[op], points=self._of[op].points[:0])) for op in self._finder.met
+        )
         for launch in kernel.launches():
             warps = max(launch.block_threads // _WARP, 1)
             self.warps.update((op, warps) for op in ir.walk(launch.body))
@@ -386,11 +391,16 @@ class Forms:
         if self._is_met(planner, load, vectors):
             conditions = [each.condition for each in planner.ops if isinstance(each, ir.If)]
             axes = _moving([*load.indices, *conditions], planner.op)
-            if planner.dim in axes or any(
-                each is not load and _accesses_memory(each) for each in planner.ops
-            ):
+
+            def moves(op: ir.OpBase) -> bool:
+                if not isinstance(op, ir.Load):
+                    return _writes_memory(op)
+                alike = planner.dim not in _moving(op.indices, planner.op)
+                return _is_memory(op.buffer) and not (alike and self._is_met(planner, op, vectors))
+
+            if planner.dim in axes or any(map(moves, planner.ops)):
                 return replace(form, together=planner.width)
-            # The branches of all vectors are one where nothing else in them accesses memory.
+            # The branches of all vectors are one where nothing in them differs between points.
             return replace(form, points=once_along(form.points, form.shape, axes))
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
@@ -530,11 +540,14 @@ def _made_twice(way: Way) -> set[ir.OpBase]:
     return found & ahead
 
 
-def _accesses_memory(op: ir.OpBase) -> bool:
-    """Return whether an op of a point accesses shared or global memory."""
-    if not isinstance(op, ir.Load | ir.Store | ir.Atomic):
-        return False
-    return op.buffer.buffer.space in ("shared", "global")
+def _is_memory(buffer: ir.Value) -> bool:
+    """Return whether a buffer is in shared or global memory."""
+    return buffer.buffer.space in ("shared", "global")
+
+
+def _writes_memory(op: ir.OpBase) -> bool:
+    """Return whether an op of a point changes shared or global memory."""
+    return isinstance(op, ir.Store | ir.Atomic) and _is_memory(op.buffer)
 
 
 def _writes_shared(op: ir.OpBase) -> bool:

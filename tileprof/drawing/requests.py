@@ -39,6 +39,8 @@ from .transactions import (
 )
 
 _WARP = 32
+_APART = 1 << 48
+"""Bytes between two buffers: more than either has, and a multiple of a sector."""
 
 
 class Requests:
@@ -62,6 +64,9 @@ class Requests:
         """Sums over warps whose parts are loaded in the branch of a store, with that store."""
         self._waiting: dict[ir.OpBase, list[tuple[ir.OpBase, str]]] = {}
         """The same by their stores, with the buffers of the sums."""
+        self._branches: dict[ir.OpBase, tuple[Access, Ints, Moved]] = {}
+        """Loads of first branches that share instructions with the second branch's: what was noted
+        last, its bytes by block and point, and its numbers."""
         self.gathers: set[ir.OpBase] = set()
         """Loads and stores of points that are cp.async together."""
         self.ahead: dict[ir.OpBase, tuple[int, int]] = {}
@@ -212,7 +217,8 @@ class Requests:
             if form.stays:
                 rows, blocks = np.broadcast_to(rows, (access.lanes[0], rows.shape[1])), 1
                 rows = rows[self._is_new(access, text, rows)]
-            return self._in_form(access, form, text, rows).times(blocks)
+            moved = self._in_form(access, form, text, rows).times(blocks)
+            return self._without_branch(access, form, text, rows, moved)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
         if access.op in forms.by_one_thread:
@@ -268,6 +274,27 @@ class Requests:
                 known[1][place] = count(like[begin : begin + 1])
             made.add(known[1][place].times(times))
         return made
+
+    def _without_branch(
+        self, access: Access, form: Form, text: Hashable, rows: Ints, moved: Moved
+    ) -> Moved:
+        """Return the numbers of a load without what the load of the other branch of an `if`, with
+        which it shares its instructions, has already counted."""
+        op, chosen = access.op, self._forms.chosen
+        if op not in chosen and op not in chosen.values():
+            return moved
+        whole = np.broadcast_to(rows, (access.lanes[0], rows.shape[1]))
+        before = self._branches.pop(chosen.get(op, op), None)
+        if op not in chosen:
+            self._branches[op] = access, whole, moved
+        elif before is not None and before[0].iterations == access.iterations:
+            other, lanes, counted = before
+            if np.array_equal(other.blocks, access.blocks):
+                apart = 0 if other.buffer.memory is access.buffer.memory else _APART
+                both = np.where(whole >= 0, whole + apart, lanes)
+                moved = self._in_form(access, form, text, both)
+                moved.add(counted.times(-1))
+        return moved
 
     def _operand(self, access: Access, op: ir.Gemm) -> tuple[Way, Moved]:
         """Return who reads the operand of a product, and its numbers."""

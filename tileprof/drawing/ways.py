@@ -9,7 +9,7 @@ block.  The rule is that of `emit.loops.parallel`, whose planner and conditions 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -70,6 +70,10 @@ class Finder:
     """Whether neighbours in global memory can be added at once."""
     numbers: Mapping[str, int]
     """Numbers that names in the buffers' strides and pointers stand for."""
+    met: set[ir.OpBase] = field(init=False, default_factory=set)
+    """Loads of a branch whose element is loaded in front of both branches."""
+    chosen: dict[ir.OpBase, ir.OpBase] = field(init=False, default_factory=dict)
+    """Loads of a branch that share an instruction with one of the other branch, which is named."""
     _values: Values = field(init=False)
     _named: dict[str, ir.Value] = field(init=False, default_factory=dict)
     """Scalars by name."""
@@ -159,8 +163,12 @@ class Finder:
                     ops = [*ir.walk(way.loop.body)]
                     branches = [b for op in ops if isinstance(op, ir.If) for b in op.blocks()]
                     last = {block.ops[-1] for block in branches if block.ops}
-                    for block in (*(b for op in ops for b in op.blocks()), way.loop.body):
-                        _join_stores(block, way, last)
+                    blocks = [way.loop.body, *(b for op in ops for b in op.blocks())]
+                    # What an inner `if` has in front is behind the begin of the outer branch.
+                    for block in blocks:
+                        self.met.update(_hoist_loads(block, way))
+                    for block in (*blocks[1:], blocks[0]):
+                        self.chosen.update(_join_stores(block, way, last, self.met))
 
     def _branched(self, op: ir.OpBase, ways: Mapping[ir.Parallel, Ways]) -> list[ir.OpBase]:
         found = ways.get(op) if isinstance(op, ir.Parallel) else None
@@ -232,23 +240,75 @@ def _is_shared(op: ir.OpBase) -> bool:
 def _are_equal(one: ir.Value, other: ir.Value) -> bool:
     """Return whether two values are computed alike from the same ones."""
     a, b = one.owner, other.owner
-    if one is other or a is None or b is None or not is_pure(a) or a.mnemonic != b.mnemonic:
+    if one is other or a is None or b is None or not is_pure(a) or not _do_alike(a, b):
         return one is other
-    names = (*a.SPEC.positional, *(name for name, _ in a.SPEC.attributes))
-    same = one.type == other.type and all(getattr(a, n) == getattr(b, n) for n in names)
+    same = one.type == other.type
     return same and all(map(_are_equal, a.operand_values(), b.operand_values()))
 
 
-def _join_stores(block: ir.Block, way: Way, last: Container[ir.OpBase]) -> None:
-    """Make one store of those that end both branches of an `if` at one place, as NVRTC does where
-    neither is guarded.  Those behind the points stand in branches of their own.
+def _do_alike(a: ir.OpBase, b: ir.OpBase) -> bool:
+    """Return whether two ops are of one kind with equal attributes."""
+    if a.mnemonic != b.mnemonic:
+        return False
+    names = (*a.SPEC.positional, *(name for name, _ in a.SPEC.attributes))
+    return all(getattr(a, n) == getattr(b, n) for n in names)
 
+
+def _hoist_loads(block: ir.Block, way: Way) -> Iterator[ir.Load]:
+    """Put the loads that both branches of an `if` begin with in front of it, as NVRTC does; yield
+    those of the second branch, which are made no more."""
+    front = {each for access in way.loads for each in access.ops}
+    made: list[ir.OpBase] = []
+    for op in block.ops:
+        rest = op.otherwise.ops if isinstance(op, ir.If) else []
+        while isinstance(op, ir.If):
+            one, other = _first_load(op.then.ops), _first_load(rest)
+            if one is None or other is None or not front.isdisjoint((one, other)):
+                break
+            if not (way.is_fast or (one.in_bounds and other.in_bounds)) or not _ask_alike(
+                one, other
+            ):
+                break
+            at = op.then.ops.index(one) + 1
+            made += op.then.ops[:at]
+            op.then.ops, rest = op.then.ops[at:], rest[rest.index(other) + 1 :]
+            yield other
+        made.append(op)
+    block.ops = made
+
+
+def _first_load(ops: Iterable[ir.OpBase]) -> ir.Load | None:
+    """Return the load of memory that ops begin with, but for what computes indices."""
+    for op in ops:
+        if isinstance(op, ir.Load) and op.buffer.buffer.space in ("global", "shared"):
+            return op
+        if not is_pure(op) or not all(each.dtype.is_integer for each in op.results):
+            return None
+    return None
+
+
+def _ask_alike(one: ir.Load, other: ir.Load) -> bool:
+    """Return whether two loads ask for the same element."""
+    alike = all(map(_are_equal, one.indices, other.indices))
+    return one.buffer is other.buffer and alike
+
+
+def _join_stores(
+    block: ir.Block, way: Way, last: Container[ir.OpBase], met: Container[ir.OpBase]
+) -> dict[ir.OpBase, ir.OpBase]:
+    """Make one store of those that end both branches of an `if` at one place, as NVRTC does where
+    neither is guarded.  Those behind the points stand in branches of their own.  Return the loads
+    that share an instruction with one of the other branch, each with that one.
+
+    met: loads whose element is loaded in front of both branches.
     last: the ops that end a branch.  What follows such an `if` is reached past both stores, too, so
     that NVRTC leaves each in its branch.  It also leaves them if one copies a narrow float from
     memory, as a structure, and the other makes its value.
     """
     made: list[ir.OpBase] = []
+    shared: dict[ir.OpBase, ir.OpBase] = {}
     behind = {each for access in way.stores for each in access.ops}
+    front = {each for access in way.loads for each in access.ops}
     for op in block.ops:
         ends = [each.ops[-1] if each.ops else None for each in op.blocks()]
         match ends:
@@ -265,16 +325,48 @@ def _join_stores(block: ir.Block, way: Way, last: Container[ir.OpBase]) -> None:
                 for each in reversed(op.then.ops[:-1]):
                     if wanted.intersection(each.results):
                         wanted.update(each.operand_values())
-                front = [each for each in op.then.ops if wanted.intersection(each.results)]
-                rest = [each for each in op.then.ops[:-1] if each not in front]
+                first = [each for each in op.then.ops if wanted.intersection(each.results)]
+                rest = [each for each in op.then.ops[:-1] if each not in first]
+                pairs = _sunk(one.value, other.value, met) or {}
+                if front.isdisjoint((*pairs, *pairs.values())):
+                    shared.update(pairs)
                 then = ir.Block([], [*rest, ir.Yield([one.value])])
                 otherwise = ir.Block([], [*op.otherwise.ops[:-1], ir.Yield([other.value])])
                 chosen = ir.If(op.condition, then, otherwise, span=op.span)
                 one.value = chosen.results[0]
-                made += [*front, chosen, one]
+                made += [*first, chosen, one]
             case _:
                 made.append(op)
     block.ops = made
+    return shared
+
+
+def _sunk(
+    one: ir.Value, other: ir.Value, met: Container[ir.OpBase]
+) -> dict[ir.OpBase, ir.OpBase] | None:
+    """Return the loads of the second value that share an instruction with one of the first, each
+    with that one, where NVRTC computes both values behind their branches; None where it does not.
+
+    It moves instructions of one kind of which no more than one operand has to be chosen by branch:
+    of a load either the buffer or the index.
+    """
+    a, b = one.owner, other.owner
+    if a is None or b is None or one.type != other.type:
+        return None
+    if isinstance(a, ir.Load) and isinstance(b, ir.Load):
+        space, alike = a.buffer.buffer.space, all(map(_are_equal, a.indices, b.indices))
+        fits = space == b.buffer.buffer.space == "global" and b not in met
+        return {b: a} if fits and alike != (a.buffer is b.buffer) else None
+    if not is_pure(a) or not _do_alike(a, b):
+        return None
+    found: dict[ir.OpBase, ir.OpBase] = {}
+    chosen = 0
+    for each, its in zip(a.operand_values(), b.operand_values(), strict=True):
+        if not _are_equal(each, its) and its.owner not in met:
+            pairs = _sunk(each, its, met)
+            found.update(pairs or {})
+            chosen += pairs is None
+    return found if chosen <= 1 else None
 
 
 def _is_copied(store: ir.Store) -> bool:
