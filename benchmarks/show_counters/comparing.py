@@ -30,8 +30,9 @@ REASONS = {
     "it, or the copy engine fetches more than a tile has",
     "stored-by-sectors": "the copy engine stores whole sectors; the page has what a run writes",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "
-    "have one place in ptxas' table, that of the first; the lines together are equal, without "
-    "those at which matrix instructions or exchanges count, too",
+    "have one place in ptxas' table, that of the first, and one for loads of both branches of a "
+    "condition has that of neither; the lines together are equal, without those at which matrix "
+    "instructions or exchanges count, too",
     "warps-left-out": "counts of instructions have cp.async of warps in which a guard leaves out "
     "every lane, as if some took part; the L1's own sum of sectors is equal",
     "arbitration": "the counter also has accesses that wait because something else is at the "
