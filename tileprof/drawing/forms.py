@@ -393,10 +393,14 @@ class Forms:
             axes = _moving([*load.indices, *conditions], planner.op)
 
             def moves(op: ir.OpBase) -> bool:
-                if not isinstance(op, ir.Load):
-                    return _writes_memory(op)
+                if not isinstance(op, ir.Load | ir.Store | ir.Atomic):
+                    return False
+                if op.buffer.buffer.space not in ("shared", "global"):
+                    return False
                 alike = planner.dim not in _moving(op.indices, planner.op)
-                return _is_memory(op.buffer) and not (alike and self._is_met(planner, op, vectors))
+                return not (
+                    isinstance(op, ir.Load) and alike and self._is_met(planner, op, vectors)
+                )
 
             if planner.dim in axes or any(map(moves, planner.ops)):
                 return replace(form, together=planner.width)
@@ -538,16 +542,6 @@ def _made_twice(way: Way) -> set[ir.OpBase]:
             needed.update([op.condition] if isinstance(op, ir.If) else op.operand_values())
             found.add(op)
     return found & ahead
-
-
-def _is_memory(buffer: ir.Value) -> bool:
-    """Return whether a buffer is in shared or global memory."""
-    return buffer.buffer.space in ("shared", "global")
-
-
-def _writes_memory(op: ir.OpBase) -> bool:
-    """Return whether an op of a point changes shared or global memory."""
-    return isinstance(op, ir.Store | ir.Atomic) and _is_memory(op.buffer)
 
 
 def _writes_shared(op: ir.OpBase) -> bool:
