@@ -30,7 +30,7 @@ class LaunchSchedule:
     shared: int = 0
     """Shared memory of a block, in bytes."""
     releases: bool = False
-    """Whether the next launch on the stream may start while this one runs, if it waits by itself."""
+    """Whether the next launch on the stream, if it waits, may start while this one runs."""
     waits: bool = False
     """Whether it may start while the previous launch on the stream runs, for whose end it waits."""
     sample_counts: int = 0

@@ -2,12 +2,12 @@
 
     launch [blocks] …        ⇒        launch [blocks] … releases, waits
 
-A block of such a launch may be there before the launch in front of it has ended, whoever made that:
-it waits, before it touches memory, until all that the other one wrote is there.  What a launch costs
-before its blocks run is then spent while the other one still works, and the driver needs less to
-enqueue it (PTX ISA, "griddepcontrol"; CUDA driver API, "programmatic stream serialization").  A
-kernel that says nothing of it releases the next one as its blocks end; ours does so as soon as all
-of its blocks run.  All blocks wait, so that whoever waits for this launch also waits for those
+Blocks of such a launch may be there before the launch in front of it has ended, whoever made that:
+they wait, before they access memory, until all that the other one wrote is there.  What a launch
+costs before its blocks run is then spent while the other one still works, and the driver needs less
+to enqueue it (PTX ISA, "griddepcontrol"; CUDA driver API, "programmatic stream serialization").
+A kernel that says nothing of it releases the next one as its blocks end; ours does so as soon as
+all of its blocks run.  Every thread waits, so that the end of this launch is also the end of those
 before it.
 """
 
