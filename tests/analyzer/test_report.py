@@ -10,6 +10,7 @@ from tests.analyzer.made import Made, found, highest, only, program, report_of, 
 from tileprof.analyzer import analyze, report
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
+from tileprof.analyzer.rules import KERNEL_RULES
 
 SPILLS = [
     ("LDL R0, [R1+0x50]", {"lg_throttle": 4000}, 1, 5),
@@ -140,7 +141,7 @@ def test_a_rule_that_fails_leaves_findings_of_others(monkeypatch: pytest.MonkeyP
         raise AssertionError("no such thing")
         yield
 
-    rules = (KernelRule("broken", fails), *report.KERNEL_RULES)
+    rules = (KernelRule("broken", fails), *KERNEL_RULES)
     monkeypatch.setattr(report, "KERNEL_RULES", rules)
     monkeypatch.setattr(report, "PROGRAM_RULES", (ProgramRule("also-broken", fails),))
     with pytest.warns(RuntimeWarning, match="broken failed: AssertionError"):

@@ -80,8 +80,8 @@ _SLACK = (
 _WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"
 _FAULT = (
-    "This is a fault of tileprof, not of the program: please report it, with the profile if you can."
-    " All other findings hold."
+    "This is a fault of tileprof. Please report it, with the profile if you can; all other findings"
+    " hold."
 )
 _Subject = TypeVar("_Subject", KernelCase, Program)
 
