@@ -294,11 +294,14 @@ class _Reader:
         """Whether what is in memory decides how much of an access is done, or how often."""
         node: ast.AST = call
         while (above := self.above.get(node)) is not None:
+            asked = None
+            if isinstance(above, (ast.If, ast.While)):
+                asked = above.test
+            elif isinstance(above, ast.For):
+                asked = above.iter
+            if asked is not None and asked is not node and self._depends(asked):
+                return True
             node = above
-            if isinstance(node, (ast.If, ast.While)) and self._depends(node.test):
-                return True
-            if isinstance(node, ast.For) and self._depends(node.iter):
-                return True
         return any(map(self._depends, masks))
 
     def _stores(self, node: ast.AST, names: set[str]) -> bool:

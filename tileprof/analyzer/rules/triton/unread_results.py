@@ -53,7 +53,8 @@ def unread_results(case: KernelCase) -> Iterator[Draft]:
         for all_, part in ((moved, written), (needed, max(0.0, written - stored)))
     )
     mid = max(0.0, min((before - after) / case.time, 1 - after / before)) if before else 0.0
-    worked, queued = _worked(case, {line for each in unread for line in each.accesses})
+    lines = {line for each in unread for line in each.accesses}
+    worked, queued = _worked(case, lines, stored / moved)
     if max(mid, worked) < COLD:
         return
     names = listed([each.tensor for each in unread])
@@ -79,14 +80,21 @@ def unread_results(case: KernelCase) -> Iterator[Draft]:
     yield cause.costs(Saving(low, mid, min(high, LONGEST_SAVING)), known=True)
 
 
-def _worked(case: KernelCase, lines: set[int]) -> tuple[float, float]:
+def _worked(case: KernelCase, lines: set[int], part: float) -> tuple[float, float]:
     """Return the shares of the time that pass at stores in these lines, and with all waits for
-    queues besides, which they fill; 0 without samples, or where the lines have other work."""
+    queues besides, which they fill; 0 without samples, or where the lines have no stores.
+
+    What waits for a loaded value would wait elsewhere, and so would what waits for a queue, but for
+    the `part` of all bytes that the stores move.
+    """
     code = case.sampled
     where = case.at_lines(code, lines) if code else []
     if code is None or not {code.instructions[i].name for i in where} & {*STORES}:
         return 0.0, 0.0
-    own = code.taken(code.rows(where)) - code.taken(code.rows(where, (_MEMORY,)))
+    own, memory, queue = (
+        code.taken(code.rows(where, reasons)) for reasons in (None, (_MEMORY,), FULL)
+    )
+    own -= memory + (1 - part) * queue
     full = np.maximum(own, code.taken(code.rows(reasons=FULL)))
-    part = LONGEST_SAVING * sampled_share(case)
-    return part * code.share(own), part * code.share(full)
+    of_all = LONGEST_SAVING * sampled_share(case)
+    return of_all * code.share(own), of_all * code.share(full)
