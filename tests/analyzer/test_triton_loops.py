@@ -146,7 +146,7 @@ module {{
     ("asked", "lines"), [("%at", (9,)), ("%sum", ())], ids=["places", "what was loaded"]
 )
 def test_branches_that_places_decide(asked: str, lines: tuple[int, ...]) -> None:
-    """A reduction of a mask asks threads what the loop's counter tells; not where data are asked."""
+    """A reduction asks threads what the loop's counter tells; not where data are asked."""
     assert place_checks(FOR.replace("ASKED", asked).replace("MASK", "%ok")) == lines
 
 

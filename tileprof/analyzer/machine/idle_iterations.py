@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tileprof.analyzer.machine.triton_ops import Op, constant_of, operations
+from tileprof.analyzer.machine.triton_ops import LOOPS, Op, constant_of, operations
 
 __all__ = ["IdleLoop", "idle_loops"]
 
@@ -32,7 +32,6 @@ _Value: TypeAlias = float | str
 """A number that all elements have, or the name of a value that is not known."""
 _Known: TypeAlias = dict[str, _Value]
 
-_LOOPS = ("scf.while", "scf.for")
 _SHAPED = (
     "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "ttg.convert_layout",
     "arith.extui", "arith.extsi", "arith.trunci", "arith.sitofp", "arith.uitofp", "arith.extf",
@@ -74,7 +73,7 @@ def idle_loops(text: str) -> tuple[IdleLoop, ...]:
     }  # fmt: skip
     return tuple(
         IdleLoop(min(lines), max(lines)) for op in ops
-        if op.name in _LOOPS and _goes_on(op, numbers, used)
+        if op.name in LOOPS and _goes_on(op, numbers, used)
         and (lines := [each.line for each in (op, *op.walk()) if each.line])
     )  # fmt: skip
 

@@ -15,13 +15,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tileprof.analyzer.machine.triton_ops import Op, operations
+from tileprof.analyzer.machine.triton_ops import LOOPS, Op, from_memory, operations
 
 __all__ = ["Axis", "place_checks", "wide_axes"]
 
-_MEMORY = ("tt.load", "tt.atomic", "tt.descriptor", "ttg.local_load", "tt.gather", "tt.call",
-           "ttg.async", "ttng", "tt.elementwise_inline_asm", "tt.extern_elementwise")  # fmt: skip
-_LOOPS = ("scf.for", "scf.while")
 _RANGE = re.compile(r"end = (\d+) : i32, start = 0 ")
 _SHAPED = ("tt.splat", "tt.expand_dims", "tt.broadcast", "ttg.convert_layout", "arith.extsi")
 _ACCESSES = ("tt.load", "tt.store")
@@ -45,9 +42,9 @@ def place_checks(text: str) -> tuple[int, ...]:
     """Return lines of branches in loops that reductions of places decide."""
     root = operations(text)
     ops = list(root.walk())
-    loaded, made = _from_memory(ops), {name: op for op in ops for name in op.results}
+    loaded, made = from_memory(ops), {name: op for op in ops for name in op.results}
     found = list[int]()
-    for loop in (op for op in ops if op.name in _LOOPS):
+    for loop in (op for op in ops if op.name in LOOPS):
         inside = {id(op) for op in loop.walk()}
         for op in loop.walk():
             if op.name != "scf.if" or not op.line or op.operands[0] in loaded:
@@ -100,23 +97,3 @@ def _slice(name: str, made: Mapping[str, Op]) -> Iterator[Op]:
         seen.add(each)
         yield op
         held += op.operands
-
-
-def _from_memory(ops: list[Op]) -> set[str]:
-    """Return the values that depend on what is in memory."""
-    found, size = set[str](), -1
-    while len(found) != size:
-        size = len(found)
-        for op in ops:
-            of = op.name.startswith(_MEMORY)
-            if of or any(name in found for name in op.operands):
-                found.update(op.results)
-                if op.name in _LOOPS:
-                    found.update(name for each in op.regions for name in each.arguments)
-            for region in op.regions:
-                last = region.ops[-1].operands if region.ops else ()
-                if any(name in found for name in last):
-                    found.update(op.results)
-                    if op.name in _LOOPS:
-                        found.update(n for each in op.regions for n in each.arguments[-len(last) :])
-    return found

@@ -15,7 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-__all__ = ["Op", "Region", "constant_of", "operations"]
+__all__ = ["LOOPS", "Op", "Region", "constant_of", "from_memory", "operations"]
+
+LOOPS = ("scf.for", "scf.while")
+_MEMORY = ("tt.load", "tt.atomic", "tt.descriptor", "ttg.local_load", "tt.gather", "tt.call",
+           "ttg.async", "ttng", "tt.elementwise_inline_asm", "tt.extern_elementwise")  # fmt: skip
 
 _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _LOCATION = re.compile(r" loc\((#loc\d*|\"[^\"]*\"\([^()]*\)|[^()]*|callsite\([^()]*\))\)")
@@ -97,13 +101,33 @@ def constant_of(op: Op) -> float | None:
     return float(found[1] == "true") if found[1] in ("true", "false") else float(found[1])
 
 
+def from_memory(ops: list[Op]) -> set[str]:
+    """Return the values that depend on what is in memory."""
+    found, size = set[str](), -1
+    while len(found) != size:
+        size = len(found)
+        for op in ops:
+            of = op.name.startswith(_MEMORY)
+            if of or any(name in found for name in op.operands):
+                found.update(op.results)
+                if op.name in LOOPS:
+                    found.update(name for each in op.regions for name in each.arguments)
+            for region in op.regions:
+                last = region.ops[-1].operands if region.ops else ()
+                if any(name in found for name in last):
+                    found.update(op.results)
+                    if op.name in LOOPS:
+                        found.update(n for each in op.regions for n in each.arguments[-len(last) :])
+    return found
+
+
 def _read(line: str, at: int) -> Op:
     results, told = tuple[str, ...](), line
     if found := _RESULTS.match(line):
         name, count, told = found[1], found[2], found[3]
         results = tuple(f"{name}#{n}" for n in range(int(count))) if count else (name,)
     kind = told.removeprefix('"').split('"')[0].partition(" ")[0].partition("(")[0]
-    if kind in ("scf.while", "scf.for"):
+    if kind in LOOPS:
         given = tuple(pair[1] for pair in _PAIR.findall(told.partition("iter_args")[2] or told))
         bounds = _NAME.findall(told.partition("iter_args")[0])[1:] if kind == "scf.for" else []
         given = given if kind == "scf.while" or "iter_args" in told else ()
@@ -113,7 +137,7 @@ def _read(line: str, at: int) -> Op:
 
 def _arguments(op: Op) -> tuple[str, ...]:
     """Names of the arguments of a loop's first region, the counter of a `for` first."""
-    if op.name not in ("scf.while", "scf.for"):
+    if op.name not in LOOPS:
         return ()
     head, _, carried = op.text.partition("iter_args")
     names = [pair[0] for pair in _PAIR.findall(carried if op.name == "scf.for" else op.text)]
