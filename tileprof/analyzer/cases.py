@@ -264,7 +264,7 @@ class KernelCase:
     @property
     def _optional(self) -> float:
         """Bytes of all launches that what is in memory may leave unread."""
-        if self.ir:
+        if self.tiles.nested:
             return self.launches * masked_bytes(self.tiles)
         kernel, launches = seen_kernel(self.program.profile.tables, self.name)
         sizes = [
