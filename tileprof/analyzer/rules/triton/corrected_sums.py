@@ -19,14 +19,13 @@ from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.machine.corrected_sums import correction_lines
 from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.rules.numbers.work import CORRECTED_SUMS_ALL
 
 _AUTHOR = (
     "Add without the correction if results stay within what is needed: each element of the tile is"
     " a sum of its own over the loop, which loses little. Where it does not, add up chunks first,"
     " and correct once a chunk."
 )
-_ALL = 1.5
-"""All operations of a correction, as a multiple of those whose lines are known."""
 
 
 def corrected_sums(case: KernelCase) -> Iterator[Draft]:
@@ -40,7 +39,7 @@ def corrected_sums(case: KernelCase) -> Iterator[Draft]:
     title = "a sum is corrected for its rounding at each addition"
     place = case.place(case.line(lines[0]))
     cause = Cause(title, place, (Evidence("static", text),), _AUTHOR)
-    taken = _ALL * code.taken(code.rows(where))
+    taken = CORRECTED_SUMS_ALL * code.taken(code.rows(where))
     seen = sampled(code, taken, "are at its operations")
     if code.share(taken) < COLD:
         yield cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
