@@ -63,9 +63,10 @@ TICKET = f"""%i = tt.atomic_rmw add, acq_rel, gpu, %k, %c1, %true : (!tt.ptr<i32
         (TICKET.replace("%c1", "%c2"), 0),
         (TICKET.replace("%i :", "%c1 :"), 0),
         (TICKET + "\n    %j = tt.atomic_cas acq_rel, gpu, %k, %c1, %c2 : i32", 0),
+        (f"tt.store %a, %zero : {P} loc(#loc2)\n    {TICKET}", 0),
         (f"scf.for %j = %c1 to %c2 step %c1 : i32 {{\n{TICKET}\n}}", 0),
     ],
-    ids=["a number", "steps of two", "unused", "another one waits", "in a loop"],
+    ids=["a number", "steps of two", "unused", "another one waits", "who is last", "in a loop"],
 )
 def test_numbers_that_programs_take_from_a_counter(text: str, line: int) -> None:
     """Each program takes one, and no program can wait for another."""

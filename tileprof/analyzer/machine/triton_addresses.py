@@ -54,6 +54,8 @@ def ticket_line(text: str) -> int:
     for op in ops:
         if _ONE.match(op.text) and constants.get(op.operands[1]) == 1.0:
             return op.line if _is_used(op, functions[0]) else 0
+        if op.regions or op.name in _ACCESSES:
+            return 0  # a count of programs that have done something, as for the last of them
     return 0
 
 
