@@ -359,6 +359,15 @@ def test_result_whose_type_launches_tell() -> None:
         assert not found(other, "needless-pass")
 
 
+def test_kernel_that_leaves_elements_out_gains_no_more_than_its_time() -> None:
+    """The kernel takes 30 ms without the pass, of which half the bytes may be half; memory would
+    take 60 ms for two bytes of all 120 billion elements that it could have read."""
+    profile = seen(recorded(NARROWED, CAST), 1, (120e9, 4))
+    gain = only(profile, "needless-pass").program_gain
+    assert gain is not None
+    assert gain.mid <= 40 / 15
+
+
 @pytest.mark.parametrize(("elements", "count"), [(128e9, 0), (25e9, 1)])
 def test_zeros_whose_size_launches_tell(elements: float, count: int) -> None:
     """512 GB stay beside a kernel that moves 100 GB, however small the grid of the fill is."""

@@ -164,3 +164,14 @@ def test_registers_that_leave_room_for_few_warps(registers: int, going: int) -> 
     assert draft.saving is not None
     assert draft.saving.rows is not None
     assert draft.saving.mid == pytest.approx(0.95 * going / 18000)
+
+
+@pytest.mark.parametrize(("registers", "free"), [(24, True), (32, False)])
+def test_spills_with_room_for_more_registers(registers: int, free: bool) -> None:
+    """16 blocks of 128 threads have 32 registers each; what a lower bound costs comes before what
+    other causes take."""
+    made = Made(attributes=launch(4096, 16, registers=registers), code=HOT, blames=WAITS)
+    finding = only(on_h200(made), "spill-hot")
+    assert finding.author.startswith("Raise the bound on registers") == free
+    (draft,) = spills.find(Program(on_h200(made)).kernels[0])
+    assert draft.known == free

@@ -123,7 +123,10 @@ def test_elements_that_are_taken_by_numbers_in_order(width: str) -> None:
 @pytest.mark.parametrize("lines", [(LINE + 1,), (LINE + 1, 3)], ids=["one launch", "another line"])
 def test_tensor_that_is_stored_for_nobody(lines: tuple[int, ...]) -> None:
     """A third of what memory moves goes, if all launches are those of the text."""
-    code = [("STG.E.128 desc[UR4][R4.64], R8", {"lg_throttle": 5000}, 0, 16)]
+    code = [
+        ("FADD R8, R8, 1", {"selected": 5000}, 0, 15),
+        ("STG.E.128 desc[UR4][R4.64], R8", {"lg_throttle": 5000}, 0, 16),
+    ]
     attributes = {"grid": "1000×1×1", "block": "128×1×1"}
     made = Made("both", code=code, metrics={"bytes": 3e9}, attributes=attributes)
     kept = TensorArgument("kept", "float32", 250_000_000, 4, 1)
@@ -135,6 +138,24 @@ def test_tensor_that_is_stored_for_nobody(lines: tuple[int, ...]) -> None:
         each.kernel_gain.mid for each in found(profile, "redundant-traffic") if each.kernel_gain
     ]
     assert gains == ([pytest.approx(1 / (1 - 1e9 / 4e12 * 1e3))] if len(lines) == 1 else [])
+
+
+def test_small_tensor_that_a_loop_stores_for_nobody() -> None:
+    """Its bytes are next to nothing; exchanges before the store take 0.6 of the samples, of which
+    waits for a load stay."""
+    code = [
+        ("LDG.E R8, desc[UR4][R2.64]", {"selected": 4000}, 1, 15),
+        ("STS [R9], R8", {"long_scoreboard": 2000, "selected": 1000}, 1, 16),
+        ("LDS R10, [R11]", {"barrier": 2000}, 1, 16),
+        ("STG.E desc[UR4][R4.64], R10", {"short_scoreboard": 1000}, 1, 16),
+    ]
+    attributes = {"grid": "1000×1×1", "block": "128×1×1"}
+    made = Made("both", code=code, metrics={"bytes": 3e8}, attributes=attributes)
+    kept = TensorArgument("kept", "float32", 1000, 4, 1)
+    said = only(seen(made, "both[g](x, kept, out, n, 64)", kept, before=[NEW]), "redundant-traffic")
+    assert said.title == "kept is stored, and nothing reads it"
+    assert said.kernel_gain is not None
+    assert said.kernel_gain.mid == pytest.approx(1 / (1 - 0.98 * 0.4))
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from tileprof.analyzer.machine.repeats import repetition, turns_of
 from tileprof.analyzer.machine.stored import stored_share
 from tileprof.analyzer.numbers.shared import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.phases import Phase, phases
-from tileprof.analyzer.program.seen_tensors import seen_tensors
+from tileprof.analyzer.program.seen_tensors import seen_kernel, seen_tensors
 from tileprof.analyzer.program_facts import ProgramFacts
 from tileprof.analyzer.roofs import Roofs
-from tileprof.analyzer.tiles.conditions import products_by_data
+from tileprof.analyzer.tiles.conditions import masked_bytes, products_by_data
 from tileprof.analyzer.tiles.work import written_share
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
@@ -226,7 +226,7 @@ class KernelCase:
         moved = self.needed_part * self.total("bytes")
         return Roofs(
             peaks, self.tiles, self.time, self.launches, moved, self._flops, self._issued,
-            self._written,
+            self._written, self._optional,
         )  # fmt: skip
 
     @cached_property
@@ -260,6 +260,18 @@ class KernelCase:
         """Bytes of all launches that it stores for nobody, as its text tells."""
         held = seen_tensors(self.program.profile.tables, self.name, "unread")
         return float(self.launches * sum(each.elements * each.width for _, each, _ in held))
+
+    @property
+    def _optional(self) -> float:
+        """Bytes of all launches that what is in memory may leave unread."""
+        if self.tiles.nested:
+            return self.launches * masked_bytes(self.tiles)
+        kernel, launches = seen_kernel(self.program.profile.tables, self.name)
+        sizes = [
+            tensor.elements * tensor.width for each in launches
+            for name in (kernel.partly if kernel else ()) if (tensor := each.tensor(name))
+        ]  # fmt: skip
+        return float(self.launches * sum(sizes) / len(launches)) if sizes else 0.0
 
     @cached_property
     def _flops(self) -> float:

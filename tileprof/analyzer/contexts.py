@@ -122,10 +122,11 @@ class Contexts(Nodes):
         most, of what it takes where no launch comes late.
         """
         whole, work = self.unrecorded_time, high - max(gaps, most_gaps)
-        likely = min(mid / whole, 1.0) if whole else 0.0
+        likely = min(mid / whole, LONGEST_SAVING) if whole else 0.0
         most = max(self.share(high), likely, work / max(self.steps.time - self.late, work, 1.0))
-        most = max(most, min(unrecorded / whole, LONGEST_SAVING) if whole else 0.0)
+        most = max(most, unrecorded / whole if whole else 0.0)
         least, of_gaps = (min(each / whole, likely) if whole else 0.0 for each in (low, gaps))
+        most = min(most, LONGEST_SAVING)
         return Saving(least, likely, most, gaps=of_gaps)
 
     @cached_property

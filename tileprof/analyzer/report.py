@@ -11,11 +11,13 @@ no less than the noise of a measurement. Gains are never added up.
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.calibrated import stretched
@@ -38,6 +40,7 @@ from tileprof.analyzer.findings import (
     Evidence,
     Finding,
     Gain,
+    Place,
     Severity,
     Tier,
     duration,
@@ -76,6 +79,11 @@ _SLACK = (
 )
 _WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"
+_FAULT = (
+    "This is a fault of tileprof. Please report it, with the profile if you can; all other findings"
+    " hold."
+)
+_Subject = TypeVar("_Subject", KernelCase, Program)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +184,7 @@ def analyze(profile: Profile) -> Report:
     claims = [_claim(found, each.case, tree) for each in answers for found in each.findings]
     of_kernels = len(claims)
     for rule in PROGRAM_RULES:
-        for draft in rule.find(program):
+        for draft in _found(rule.name, rule.find, program, Place()):
             claims += _of_program(rule.name, draft, tree)
     # Leads of rules about programs, for which no kernel needs a finding of its own.
     leads = [each.nodes for each in claims[of_kernels:] if each.finding.severity == "symptom"]
@@ -190,7 +198,10 @@ def analyze(profile: Profile) -> Report:
 
 def _answers(case: KernelCase, tree: Contexts) -> Answers:
     found: list[tuple[Finding, Saving | None]] = []
-    drafts = [(rule.name, draft) for rule in KERNEL_RULES for draft in rule.find(case)]
+    drafts = [
+        (rule.name, draft) for rule in KERNEL_RULES
+        for draft in _found(rule.name, rule.find, case, case.place())
+    ]  # fmt: skip
     known = [each.saving.mid for _, each in drafts if each.known and each.saving is not None]
     sure = max(known, default=0.0)
     for name, draft in _after_others(case, drafts):
@@ -202,6 +213,22 @@ def _answers(case: KernelCase, tree: Contexts) -> Answers:
         gain = gain_of(united(savings, whole, partial(_drawn, case)))
         together = capped(widened(gain), case.roofs.most_gain)
     return Answers(case, tuple(sorted((finding for finding, _ in found), key=_rank)), together)
+
+
+def _found(
+    rule: str, find: Callable[[_Subject], Iterator[Draft]], of: _Subject, place: Place
+) -> Iterator[Draft]:
+    """Yield a rule's drafts; where the rule fails, a warning at `place` says so in their stead.
+
+    Findings of other rules do not depend on it, so a fault of one rule does not end the report.
+    """
+    try:
+        yield from list(find(of))
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        warnings.warn(f"the rule {rule} failed: {text}", RuntimeWarning, stacklevel=2)
+        static = Evidence("static", text)
+        yield Draft("warning", f"the rule {rule} failed", place, (static,), _FAULT)
 
 
 def _after_others(case: KernelCase, drafts: list[tuple[str, Draft]]) -> Iterator[tuple[str, Draft]]:

@@ -15,7 +15,6 @@ import numpy as np
 from tileprof.analyzer.numbers.kernels import MEMORY_USE_COPY
 from tileprof.analyzer.numbers.shared import HALFWAY, L2_KEEPS
 from tileprof.analyzer.tiles import work
-from tileprof.analyzer.tiles.conditions import masked_bytes
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.launches.needless_writes import needless_bytes
 from tileprof.analyzer.tiles.padding import products_inside
@@ -50,6 +49,8 @@ class Roofs:
     has none, or the code is not known."""
     written: float = 0.0
     """Share of writes in the bytes that it moves, 0 to 1."""
+    optional: float = 0.0
+    """Bytes of its tensors that what is in memory may leave unread, of all launches."""
 
     @cached_property
     def matrix_dtype(self) -> str:
@@ -163,7 +164,7 @@ class Roofs:
 
         Of tensors that data may leave a part of unread, half is taken to be needed.
         """
-        needless = HALFWAY * masked_bytes(self.tiles) * self.launches
+        needless = HALFWAY * self.optional
         part = 1 - min(needless / self.needed_bytes, 1.0) if needless and self.needed_bytes else 1.0
         floor = part * max(self.floors.values(), default=0.0)
         return self.time / floor if floor else float("inf")

@@ -78,6 +78,12 @@ class KernelCode:
         """All, by offset; none where the code is not known."""
         return tuple(_read(index, each) for index, each in enumerate(self.function.code))
 
+    @property
+    def ttgir(self) -> str:
+        """The text of its module as Triton's compiler had it; nothing for other compilers."""
+        held = self.held.texts.get((self.function.module, "ttgir"))
+        return (held.text if held else None) or ""
+
     # -- samples: rows of one instruction and one reason
 
     @cached_property

@@ -23,6 +23,12 @@ from the launch before it, and a tensor of no more need not come again."""
 REGISTERS = MULTIPROCESSORS[9, 0].registers
 """Registers of a multiprocessor (`binary.occupancy`)."""
 
+REGISTERS_STEP = 8
+"""Registers of a thread by which the next higher bound differs: a warp is given multiples of 8."""
+
+MOST_REGISTERS = 255
+"""Registers that a thread can name (CUDA programming guide, compute capability 9.0)."""
+
 FEW_THREADS = MULTIPROCESSORS[9, 0].threads // 2
 """Threads of a multiprocessor from which on they are not few: half of the most."""
 

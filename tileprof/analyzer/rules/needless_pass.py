@@ -385,11 +385,14 @@ def _narrower(tree: Contexts, each: _Seen, rate: float, time: float) -> float:
     if of.how not in _CASTS or not rate:
         return 0.0
     before = of.before or max(1, of.after // 4 * NEEDLESS_PASS_NARROW)
+    inside = before if of.result else of.after
     most = rate * time / 1e9 / (before + of.after)
     if known := float(tree.bytes[each.kernels].sum()):
-        most = min(most, known / (before if of.result else of.after))
+        most = min(most, known / inside)
     if each.elements:
-        count = _passed(tree, each)
+        # A kernel that leaves elements out has no time for all of them.
+        moved = rate * float(tree.time[each.kernels].sum()) / 1e9
+        count = min(_passed(tree, each), moved / inside)
     else:
         count = sum(_elements(tree, node, 1.05 * most) for node in each.nodes)
     return count * ((before - of.after) if of.result else (of.after - before))

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.numbers.work import ROOFLINE_NEAR
-from tileprof.analyzer.tiles.conditions import masked_bytes
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """The roof that a kernel is at."""
-    if not case.roofs.floors or not case.time or masked_bytes(case.tiles):
+    if not case.roofs.floors or not case.time:
+        return
+    if case.roofs.optional > COLD * case.roofs.needed_bytes:
         return  # of what data decide, less may do
     roof, floor = max(case.roofs.floors.items(), key=lambda item: item[1])
     used = floor / case.time

@@ -10,6 +10,9 @@ sums have to be complete before they are stored. So likely other work covers all
 most, all waits go in proportion: a kernel that keeps values in memory has fewer warps, or smaller
 tiles, than it could.
 
+Where a multiprocessor has registers left for each thread of as many blocks, a bound makes the
+kernel spill that brings nothing: what spills cost then comes before what other causes take.
+
 Where registers leave room for few warps, and it is known what the work takes, waits for results at
 which nobody issues likely go as well: with as many registers a thread as spilled, there is nobody
 else to issue, and what is left of a thread's registers takes one value after the other. Where
@@ -36,7 +39,14 @@ from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.numbers.shared import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
+from tileprof.analyzer.numbers.shared import (
+    COLD,
+    FEW_THREADS,
+    MOST_REGISTERS,
+    REGISTERS,
+    REGISTERS_STEP,
+    SPILLS_COME_BACK,
+)
 from tileprof.analyzer.rules.numbers.work import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 
@@ -67,7 +77,18 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield cause.ignored(" where it costs nothing", _IGNORED, seen)
         return
     hot = replace(cause, title=f"{cause.title} where it costs time")
-    yield hot.costs(_saving(case, code, taken), seen, confidence="high")
+    yield hot.costs(_saving(case, code, taken), seen, confidence="high", known=_has_room(case))
+
+
+def _has_room(case: KernelCase) -> bool:
+    """Whether threads could have more registers with as many blocks on a multiprocessor."""
+    launch, blocks = launch_of(case), case.number("blocks_per_sm") or 0
+    registers = case.number("registers") or 0
+    each = min(registers + REGISTERS_STEP, MOST_REGISTERS)
+    return (
+        launch is not None and 0 < registers < each
+        and each * launch.threads * max(blocks, 1) <= REGISTERS
+    )  # fmt: skip
 
 
 def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
@@ -143,10 +164,15 @@ def _static(case: KernelCase, code: KernelCode, spills: list[int]) -> Evidence:
 
 def _advice(case: KernelCase) -> str:
     registers = case.number("registers") or 0
-    if registers >= 255:
+    if registers >= MOST_REGISTERS:
         return (
             "Each thread has all 255 registers: keep less in them, by a smaller tile or by more"
             " threads per block."
+        )
+    if _has_room(case):
+        return (
+            "Raise the bound on registers (Triton: `maxnreg`; CUDA: `__launch_bounds__`), or leave"
+            " it out: a multiprocessor has room for more with as many blocks."
         )
     return (
         "Give each thread more registers (a higher bound, fewer blocks per multiprocessor), or"

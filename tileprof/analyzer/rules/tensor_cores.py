@@ -36,7 +36,7 @@ from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
-from tileprof.analyzer.kernel.triton_dots import Dot, dots_of
+from tileprof.analyzer.kernel.triton_dots import dots_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.issued_products import element_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
@@ -227,7 +227,7 @@ def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[i
 
 def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
     """A product that Triton does by `fma`: at the line where most of these are."""
-    blocked = [each for each in _dots(code) if not each.by_tensor_cores]
+    blocked = [each for each in dots_of(code.ttgir) if not each.by_tensor_cores]
     hot = code.hottest(code.named("FFMA"))
     if not blocked or hot is None:
         return None
@@ -251,16 +251,11 @@ def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
     )  # fmt: skip
 
 
-def _dots(code: KernelCode) -> tuple[Dot, ...]:
-    held = code.held.texts.get((code.function.module, "ttgir"))
-    return dots_of((held.text if held else None) or "")
-
-
 def _widened(case: KernelCase) -> Draft | None:
     """A product by tensor cores of operands that are converted to a wider type for it: the loop
     with the most samples of those that multiply that type."""
     code = case.sampled
-    wide = [e for e in _dots(code) if e.by_tensor_cores and e.is_widened] if code else []
+    wide = [e for e in dots_of(code.ttgir) if e.by_tensor_cores and e.is_widened] if code else []
     if code is None or not wide:
         return None
     dtype, held = wide[0].dtype, wide[0].held

@@ -12,8 +12,10 @@ exponentials: the kernel is no faster than its work inside lets it (`reach`, and
 exponentials run under products).
 
 Where nobody tells extents, stores tell of them (`masked`): code outside of loops has lanes for so
-many bytes, and no element is stored twice. A lane that is left out waits and issues as the others
-of its warp do, and so do whole warps of such lanes; nearly all of the time goes in proportion.
+many bytes, and no element is stored twice. So do numbers that launches of a Triton kernel were
+given, where a mask compares the places of a whole tile with one of them (`machine/place_checks`). A
+lane that is left out waits and issues as the others of its warp do, and so do whole warps of such
+lanes; nearly all of the time goes in proportion.
 
 Lanes: a guard by itself is no fault: it is told beside the lanes, and only the compiler's own words
 say whether it is needed. Instructions that one lane runs for all (barriers in shared memory, copies
@@ -38,6 +40,7 @@ from tileprof.analyzer.kernel.launches import busy_share, launch_place, launch_s
 from tileprof.analyzer.kernel.threads.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
+from tileprof.analyzer.machine.place_checks import Axis, wide_axes
 from tileprof.analyzer.numbers.shared import COLD, FEWEST_SAMPLES
 from tileprof.analyzer.rules.numbers.blocks import (
     WASTED_LANES_FEW,
@@ -54,6 +57,7 @@ from tileprof.analyzer.rules.tile_program.thin_work import idle_threads
 from tileprof.analyzer.tiles.padding import Padded, padded_ops
 from tileprof.analyzer.tiles.walks import walk_of
 from tileprof.binary.occupancy import WARP
+from tileprof.profile import NumberArgument
 from tileprof.remarks import Remark
 from tileprof.remarks.host import Guarded
 
@@ -117,22 +121,46 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
 
 
 def _masked(case: KernelCase) -> Iterator[Draft]:
-    """Lanes of a foreign kernel that a guard leaves out, by what its stores have lanes for."""
+    """Lanes of a foreign kernel that a guard leaves out, by what its stores have lanes for, or by
+    the numbers that it compares the places of its tiles with."""
     code = case.sampled
-    masked = masked_of(case, code) if code else None
-    if code is None or masked is None or masked.outside < WASTED_LANES_OUTSIDE:
+    if code is None:
         return
-    outside = masked.outside
-    text = (
-        f"a launch has lanes to store {masked.stored / 1e6:.4g} MB, where all its tensors have"
-        f" {masked.held / 1e6:.4g} MB: a guard leaves out {percent(outside, 0)} of them or more"
-    )
+    masked, place = masked_of(case, code), launch_place(case)
+    outside, text = masked.outside if masked else 0.0, ""
+    if masked is not None:
+        place = case.at(masked.first)
+        text = (
+            f"a launch has lanes to store {masked.stored / 1e6:.4g} MB, where all its tensors have"
+            f" {masked.held / 1e6:.4g} MB: a guard leaves out {percent(outside, 0)} of them or more"
+        )
+    for axis in _wide_axes(case, code):
+        if 1 - axis.needed / axis.extent > outside:
+            outside, place = 1 - axis.needed / axis.extent, case.place(case.line(axis.line))
+            text = (
+                f"tiles have {axis.extent:,} elements along the axis that is masked by"
+                f" {axis.limit}, where {axis.needed:,} are enough for all launches"
+            )
+    if outside < WASTED_LANES_OUTSIDE:
+        return
     title = f"{percent(outside, 0)} of the lanes work on elements that a guard excludes"
-    cause = Cause(title, case.at(masked.first), (Evidence("static", text),), _FITTING)
+    cause = Cause(title, place, (Evidence("static", text),), _FITTING)
     saving = Saving(
         WASTED_LANES_SURE * outside, WASTED_LANES_GUARDED * outside, outside, None, code.whole
     )
     yield cause.costs(saving, sampled(code, code.taken(code.rows()), "are in such code"))
+
+
+def _wide_axes(case: KernelCase, code: KernelCode) -> tuple[Axis, ...]:
+    """Axes of a Triton kernel's tiles that reach far beyond their limit in all launches."""
+    seen = [each for each in case.program.profile.tables.launches if each.kernel == case.name]
+    if not seen or any(each.others for each in seen):
+        return ()
+    numbers = dict[str, int]()
+    for each in (number for launch in seen for number in launch.arguments):
+        if isinstance(each, NumberArgument):
+            numbers[each.parameter] = max(numbers.get(each.parameter, 0), int(each.high))
+    return wide_axes(code.ttgir, numbers)
 
 
 def _reaching(op: Padded) -> str:

@@ -41,6 +41,9 @@ class TritonKernel:
     fills: frozenset[str]
     """Parameters that it only stores to, in each program and iteration, at addresses and below
     bounds that nothing in memory decides."""
+    partly: frozenset[str]
+    """Parameters of whose tensors what is in memory leaves elements out: each load has a mask, or
+    is in a loop or branch, that depends on loaded values."""
     placed: frozenset[str]
     """Parameters, numbers as well, that addresses of stores are made of."""
     indices: frozenset[str]

@@ -126,6 +126,8 @@ class _Reader:
     def kernel(self) -> TritonKernel:
         held: dict[_Access, dict[str, list[int]]] = {"load": {}, "store": {}, "add": {}}
         unknown, partly, placed, indices = set[str](), set[str](), set[str](), set[str]()
+        surely = set[str]()
+        """Parameters of whose tensors some load is not left out by what is in memory."""
         inclusive, numbers = dict(self._inclusive()), self._numbers()
         for node in self.nodes:
             if not isinstance(node, ast.Call):
@@ -140,6 +142,8 @@ class _Reader:
                         held["store"].setdefault(name, []).extend(kernel.stores.get(parameter, ()))
                         held["add"].setdefault(name, []).extend([0] * (parameter in kernel.added))
                     unknown |= names if parameter in kernel.unknown else set()
+                    if parameter in {*kernel.loads} - kernel.partly:
+                        surely |= set() if self._left_out(node, within.placing()) else names
                     placed |= made_of if parameter in kernel.placed else set()
                     indices |= names if parameter in kernel.indices else set()
                     if parameter in within.callee.addressed:
@@ -173,6 +177,8 @@ class _Reader:
                 held[kind].setdefault(name, []).append(node.lineno)
             if kind == "store" and not (self._bounded(node) and self._in_all(node, names)):
                 partly |= names
+            if kind == "load" and not self._left_out(node, _masks(node, plain=True)):
+                surely |= names
         loads, stores, added = (
             {name: tuple(sorted(lines)) for name, lines in held[kind].items() if lines}
             for kind in held
@@ -181,6 +187,7 @@ class _Reader:
         return TritonKernel(
             self.function.name, self.parameters, loads, stores, frozenset(added),
             frozenset(unknown), frozenset() if self._leaves_early() else frozenset(fills),
+            frozenset({*loads} - surely),
             frozenset(placed), frozenset(indices - {""} - numbers), inclusive,
             any(self._multiplies(each) for each in self.nodes),
         )  # fmt: skip
@@ -282,6 +289,20 @@ class _Reader:
                 return False
             node = above
         return True
+
+    def _left_out(self, call: ast.Call, masks: Sequence[ast.expr]) -> bool:
+        """Whether what is in memory decides how much of an access is done, or how often."""
+        node: ast.AST = call
+        while (above := self.above.get(node)) is not None:
+            asked = None
+            if isinstance(above, (ast.If, ast.While)):
+                asked = above.test
+            elif isinstance(above, ast.For):
+                asked = above.iter
+            if asked is not None and asked is not node and self._depends(asked):
+                return True
+            node = above
+        return any(map(self._depends, masks))
 
     def _stores(self, node: ast.AST, names: set[str]) -> bool:
         """Whether a call stores to some tensors."""

@@ -45,9 +45,7 @@ def _steps_by_blocks(case: KernelCase) -> bool:
 
 
 def _begins_at_its_number(case: KernelCase) -> bool:
-    code = case.code
-    held = code.held.texts.get((code.function.module, "ttgir")) if code else None
-    text = (held.text if held else None) or ""
+    text = case.code.ttgir if case.code else ""
     return not {*_NUMBER.findall(text)}.isdisjoint(_LOOP.findall(text))
 
 

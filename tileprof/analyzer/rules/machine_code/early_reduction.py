@@ -32,6 +32,7 @@ from tileprof.analyzer.machine.early_sums import EarlySums, early_sums
 from tileprof.analyzer.machine.loops import turns
 from tileprof.analyzer.machine.turned_results import turned_results
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.machine_code.checked_places import checked_places
 from tileprof.analyzer.rules.tile_program.small_chunks import in_small_chunks
 
 _AUTHOR = (
@@ -49,6 +50,7 @@ _MEMORY = "long_scoreboard"
 def find(case: KernelCase) -> Iterator[Draft]:
     """A loop in which threads meet in each turn for a sum, or for few elements."""
     yield from in_small_chunks(case)
+    yield from checked_places(case)
     code = case.sampled
     found = early_sums(code) if code else None
     if code is None or found is None or turned_results(code) is not None:

@@ -46,6 +46,9 @@ access is used; and a few of what all blocks share, as weights."""
 SHORT_PHASES_THREADS = 256
 """Of a block, the fewest of which half are enough to work on its data. By hand."""
 
+SHORT_PHASES_FEWEST = 128
+"""Threads of a block that give each scheduler of a multiprocessor one warp."""
+
 SHORT_PHASES_WAITING = 0.1
 """Share of the samples that wait at barriers, from which on they are of note. By hand."""
 

@@ -30,10 +30,9 @@ _AUTHOR = (
 def same_programs(case: KernelCase) -> Iterator[Draft]:
     """Yield a finding for a kernel of whose programs several do the same."""
     code, grid, launch = case.code, case.extents("grid"), launch_of(case)
-    held = code.held.texts.get((code.function.module, "ttgir")) if code else None
-    if held is None or not held.text or launch is None or not _is_of_all(case):
+    if code is None or launch is None or not _is_of_all(case):
         return
-    alike = programs_alike(held.text, grid)
+    alike = programs_alike(code.ttgir, grid)
     if alike <= 1:
         return
     times = f"{alike:.0f}" if alike.is_integer() else f"{alike:.1f}"

@@ -170,3 +170,9 @@ operands."""
 
 TENSOR_CORES_SURE = 0.8
 """Of the likely gain, what comes at least where the work is known."""
+
+# -- corrected_sums
+
+CORRECTED_SUMS_ALL = 1.5
+"""All operations of a sum's correction, as a multiple of those whose lines are known: of three,
+two are known."""

@@ -33,6 +33,7 @@ from tileprof.analyzer.rules.tile_program.numbers import (
     ATOMIC_SUMS_HELD,
     ATOMIC_SUMS_SURE,
 )
+from tileprof.analyzer.rules.triton.tickets import tickets
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import Op
 
@@ -56,6 +57,7 @@ _COMPILER = "No pass makes a reduction of atomics that meet at one element."
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Yield a draft for each atomic that something else could replace, or do beforehand."""
+    yield from tickets(case)
     effects = effects_of(case.tiles)
     for op, around in case.tiles.nested:
         if op.name != "atomic" or op.word not in _REDUCTIONS:

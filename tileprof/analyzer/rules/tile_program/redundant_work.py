@@ -33,6 +33,7 @@ from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.points import computed_per_point
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
+from tileprof.analyzer.rules.triton.corrected_sums import corrected_sums
 from tileprof.analyzer.rules.triton.needless_orders import needless_order
 from tileprof.analyzer.tiles.read_again import ReadAgain, read_again
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
@@ -70,6 +71,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield from there_and_back(case)
     yield from same_programs(case)
     yield from needless_order(case)
+    yield from corrected_sums(case)
 
 
 def find_copies(case: KernelCase) -> Iterator[Draft]:

@@ -5,7 +5,8 @@ multiples of that, and that a mask has the same value for neighbours. It can not
 
 - the kernel is given a slice of a flat tensor that leaves elements out at its begin, so that its
   address is no multiple of 16 bytes (`program/tensor_faults`; the recorder tells how wide elements
-  are), or
+  are),
+- the pointer was loaded as a number, from a table of tensors (`machine/triton_addresses`), or
 - a mask says `at <= n - 1`: what is known of n, that it is a multiple of 16, is lost by the
   subtraction. The recorder tells that n is one.
 
@@ -27,6 +28,7 @@ from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import LOADS, STORES, width_of
 from tileprof.analyzer.machine.by_number import is_found_by_number
+from tileprof.analyzer.machine.triton_addresses import loaded_pointers
 from tileprof.analyzer.numbers.shared import COOL, WIDEST
 from tileprof.analyzer.program.seen_tensors import seen_kernel, seen_tensors
 
@@ -40,6 +42,10 @@ _LAST = (
     " is a multiple of 16, so it proves that the mask has one value for neighbours, and moves 16"
     " bytes a thread."
 )
+_LOADED = (
+    "Tell Triton what the address is a multiple of: `tl.multiple_of(pointer, 16)` where it is"
+    " loaded; or give the kernel the tensor itself, where it is the same for all programs."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class _Reason:
     title: str
     static: str
     author: str
+    loaded: bool = False
+    """Whether the pointer itself is a number that another load found."""
 
 
 def one_by_one(case: KernelCase) -> Draft | None:
@@ -69,6 +77,12 @@ def _reasons(case: KernelCase) -> Iterator[_Reason]:
                     parameter=each.parameter, most=WIDEST, count=WIDEST // tensor.width
                 ),
             )  # fmt: skip
+    if found := loaded_pointers(case.code.ttgir) if case.code else ():
+        yield _Reason(
+            found, "a pointer is loaded as a number",
+            "the pointer comes from a tensor of addresses, so nothing is known of its alignment",
+            _LOADED, True,
+        )  # fmt: skip
     kernel, launches = seen_kernel(tables, case.name)
     by_last = dict[str, list[int]]()
     for line, name in kernel.inclusive.items() if kernel else ():
@@ -90,7 +104,7 @@ def _draft(case: KernelCase, reason: _Reason) -> Draft | None:
     narrow = [
         index for index in case.at_lines(code, reason.lines, code.named(*LOADS, *STORES))
         if width_of(code.instructions[index].opcode) < WIDEST
-        if not is_found_by_number(code, index)
+        if reason.loaded or not is_found_by_number(code, index)
     ]  # fmt: skip
     hot = code.hottest(narrow)
     if hot is None:
