@@ -229,6 +229,8 @@ class _Barriers(Flow[_State]):
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
         self.units: set[_Place] = set()
+        self.uses: dict[ir.OpBase, _Use] = {}
+        """Effects of ops with those inside of them, which iterations of loops ask for again."""
         self.owners = _owners(launch)
         self.used = {v for op in ir.walk(launch.body) for v in op.operand_values()}
         for op in ir.walk(launch.body):
@@ -273,9 +275,11 @@ class _Barriers(Flow[_State]):
                 use.written.add(place)
 
     def _use(self, op: ir.OpBase) -> _Use:
-        use = _Use()
-        for each in op.with_inner_ops():
-            self._own(each, use)
+        use = self.uses.get(op)
+        if use is None:
+            use = self.uses[op] = _Use()
+            for each in op.with_inner_ops():
+                self._own(each, use)
         return use
 
     # -- the walk
