@@ -26,7 +26,7 @@ from tileprof.remarks.launches import MulticastLoad
 from tileprof.remarks.loops import HandsOver, KeepsOrder, MaskPeeled, TakeTurns
 from tileprof.remarks.products import GemmInstruction, IssuedBehind, RunsWhile
 
-MOST_CALLS = 1_000_000
+MOST_CALLS = 620_000
 """Functions that lowering attention calls, Python's own and built-in ones."""
 
 

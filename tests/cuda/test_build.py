@@ -77,6 +77,27 @@ def test_the_second_build_comes_from_the_cache(folder: Path, compilations: list[
     assert first.resources["f"].registers > 0
 
 
+def test_nvrtc_leaves_out_what_no_kernel_uses_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not know the option would refuse it; the machine code is the same."""
+    library = nvrtc._library()
+    real = library.nvrtcCompileProgram
+    given: list[bool] = []
+
+    def compile_program(program: Any, count: int, options: list[bytes]) -> Any:
+        assert count == len(options)
+        given.append(b"--minimal" in options)
+        return real(program, count, options)
+
+    monkeypatch.setattr(library, "nvrtcCompileProgram", compile_program)
+    made = []
+    for version in ((12, 3), (12, 4)):
+        monkeypatch.setattr(nvrtc, "version", lambda version=version: version)
+        made.append(nvrtc.compile_text(TINY.text, (), ("-arch=sm_90a",), name="tiny.cu"))
+    assert given == [False, True]
+    assert made[0].ok
+    assert made[0].cubin == made[1].cubin
+
+
 def test_a_build_without_messages_of_ptxas_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remarks are made of these messages, and the cache would keep their absence."""
     real = nvrtc.compile_text

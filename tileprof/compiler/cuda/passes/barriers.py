@@ -45,7 +45,9 @@ def _with_barriers(launch: ir.Launch) -> ir.Launch:
     made = _Barriers(launch).done()
     while (better := _with_fewer(launch, made)) is not None:
         launch, made = better
-    return _Barriers(launch, products_first=True).done()
+    for block in [made.body, *(block for op in ir.walk(made.body) for block in op.blocks())]:
+        block.ops = _products_first(block.ops)
+    return made
 
 
 def _with_fewer(launch: ir.Launch, made: ir.Launch) -> tuple[ir.Launch, ir.Launch] | None:
@@ -221,14 +223,15 @@ class _Use:
 
 
 class _Barriers(Flow[_State]):
-    def __init__(self, launch: ir.Launch, *, products_first: bool = False) -> None:
+    def __init__(self, launch: ir.Launch) -> None:
         super().__init__()
         self.launch = launch
-        self.products_first = products_first
         self.tensors = _shared_tensors(launch)
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
         self.units: set[_Place] = set()
+        self.uses: dict[ir.OpBase, _Use] = {}
+        """Effects of ops with those inside of them, which iterations of loops ask for again."""
         self.owners = _owners(launch)
         self.used = {v for op in ir.walk(launch.body) for v in op.operand_values()}
         for op in ir.walk(launch.body):
@@ -273,9 +276,11 @@ class _Barriers(Flow[_State]):
                 use.written.add(place)
 
     def _use(self, op: ir.OpBase) -> _Use:
-        use = _Use()
-        for each in op.with_inner_ops():
-            self._own(each, use)
+        use = self.uses.get(op)
+        if use is None:
+            use = self.uses[op] = _Use()
+            for each in op.with_inner_ops():
+                self._own(each, use)
         return use
 
     # -- the walk
@@ -284,7 +289,7 @@ class _Barriers(Flow[_State]):
         made = opened(block, self.mapping)
         for op in block.ops:
             self._op(op, made, state)
-        return ir.Block(made.args, _products_first(made.ops)) if self.products_first else made
+        return made
 
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:

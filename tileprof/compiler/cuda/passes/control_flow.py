@@ -46,14 +46,16 @@ class Flow(ABC, Generic[S]):
         """From values before this pass to those after it."""
         self._jumps: tuple[list[S], list[S]] = ([], [])
         """States at each `continue` and each `break` of the loop around."""
+        self._trial = False
+        """Whether only the state at the end is asked for, and the copy is thrown away."""
 
     @abstractmethod
     def block(self, block: ir.Block, state: S) -> ir.Block:
         """A copy of a block; `state` becomes that at its end."""
 
     def copied(self, block: ir.Block) -> ir.Block:
-        """A copy of a block in which nothing happens."""
-        return ir.clone_block(block, self.mapping)
+        """A copy of a block in which nothing happens; the block itself where a copy is not kept."""
+        return block if self._trial else ir.clone_block(block, self.mapping)
 
     def emit(
         self, op: ir.OpBase, made: ir.Block, regions: dict[str, ir.Block] | None = None
@@ -79,12 +81,14 @@ class Flow(ABC, Generic[S]):
         entry = state.copy()
         # Two iterations show everything that can hold at the start of one, and the first does where
         # it adds nothing.
+        outer, self._trial = self._trial, True
         for _ in range(2):
             trial, before = entry.copy(), entry.copy()
             _, again, _ = self._iteration(op, trial)
             entry.become(entry, trial, *again)
             if entry == before:
                 break
+        self._trial = outer
         final = entry.copy()
         regions, again, left = self._iteration(op, final)
         self.emit(op, made, regions)

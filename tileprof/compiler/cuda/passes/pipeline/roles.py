@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -284,6 +285,14 @@ def _uses(block: ir.Block, tile: ir.Value) -> int:
 def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value]:
     """Global buffers that the launch writes; where they may be `aliased`, every one of them if it
     writes any."""
+    held, written = _globals(launch)
+    return {*held} if aliased and written else {*written}
+
+
+# A pass asks for each load of a launch.
+@lru_cache(maxsize=1)
+def _globals(launch: ir.Launch) -> tuple[set[ir.Value], set[ir.Value]]:
+    """Global buffers that the launch reads or writes, and those that it writes."""
     held, written = set[ir.Value](), set[ir.Value]()
     for touch in launch.all_accesses():
         buffer = base(touch.value)
@@ -291,7 +300,7 @@ def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value
             held.add(buffer)
             if touch.writes:
                 written.add(buffer)
-    return held if aliased and written else written
+    return held, written
 
 
 def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:

@@ -21,6 +21,8 @@ def starts(block: ir.Block) -> set[ir.OpBase]:
         if is_of_warp_groups(op):
             sums.add(base(op.c))
             continue
+        if not sums:
+            continue
         used = {base(t.value) for t in op.all_accesses()}
         if any(t.writes and base(t.value) in sums for t in op.all_accesses()):
             found.add(op)

@@ -170,6 +170,8 @@ class _Waits(Flow[State]):
 
     def _before(self, touch: ir.Access, op: ir.OpBase, made: ir.Block, state: State) -> None:
         """Wait for whatever an access conflicts with."""
+        if not (state.wgmma or state.stores):
+            return
         held = base(touch.value)
         reason = f"{op.mnemonic} uses {buffer_name(held)}"
         needed = [g for g in state.wgmma if g.result is held or (touch.writes and held in g.reads)]
