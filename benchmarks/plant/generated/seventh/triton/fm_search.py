@@ -20,8 +20,8 @@ def rank(occ_ptr, low_ptr, high_ptr, symbol, place, live):
     before = tl.load(occ_ptr + word * 4 + symbol, mask=live, other=0)
     low = tl.load(low_ptr + word, mask=live, other=0).to(tl.uint32, bitcast=True)
     high = tl.load(high_ptr + word, mask=live, other=0).to(tl.uint32, bitcast=True)
-    low = tl.where((symbol & 1) > 0, low, ~low)
-    high = tl.where((symbol & 2) > 0, high, ~high)
+    low = tl.where((symbol & 1) > 0, low, low ^ 0xFFFFFFFF)
+    high = tl.where((symbol & 2) > 0, high, high ^ 0xFFFFFFFF)
     below = (tl.full(place.shape, 1, tl.uint32) << (place & 31).to(tl.uint32)) - 1
     return before + popcount(low & high & below).to(tl.int32)
 
