@@ -239,7 +239,7 @@ def _cut(volume: Tensor, table: Tensor) -> Tensor:
         for corner in range(8):
             dz, dy, dx = corner // 4, corner // 2 % 2, corner % 2
             case |= inside[dz, dy : dy + high, dx : dx + wide] << corner
-        made.append(table[case].to(torch.int8))
+        made.append(table[case.long()].to(torch.int8))
     return torch.stack(made)
 
 
