@@ -184,17 +184,17 @@ def made(operator: str, text: str) -> list[str]:
             "                k = k_part * 4 + k_step\n                T.copy(X[")),
         ("track-amax", TILES, ("    Amax = T.alloc_global((1,), T.float32)\n    with T.Kernel(1,",
                                "            T.reduce_max(row_top, tile_top, dim=0)\n")),
-        ("drop-nans", TILES, ("], x)\n            for p, q in T.Parallel(rows, columns):\n       ",
-                              "T.if_then_else(x[p, q] == x[p, q], x[p, q], T.cast(0.0, T.bf")),
+        ("drop-nans", TILES, ("], x)\n            for pr, pc in T.Parallel(rows, columns):\n",
+                              "T.if_then_else(x[pr, pc] == x[pr, pc], x[pr, pc], T.cast(")),
         ("skip-zeros", TILES, ("if tile_top[0] > 0:\n                T.gemm(x, w, made)\n",
                                "dim=1)\n            T.reduce_max(row_top, tile_top, dim=0)\n")),
         ("split-exponential", TILES, (
             "(T.exp(T.floor(x[i, j])) * T.exp((x[i, j]) - T.floor(x[i, j])))",)),
-        ("pile-in-shared", TILES, ("        T.fill(pile, 0)\n        for p, q in T.Parallel(",
-                                   "            T.atomic_add(pile[p], sums[p, q])\n")),
+        ("pile-in-shared", TILES, ("        T.fill(pile, 0)\n        for pr, pc in T.Parallel(",
+                                   "            T.atomic_add(pile[pr], sums[pr, pc])\n")),
         ("tree-in-shared", TILES, (
-            "        for half in [32, 16, 8, 4, 2, 1]:\n            for p, q in T.Parallel(rows",
-            "tree[p, q] = tree[p, q] + tree[p, q + half]\n        for p in T.Parallel(rows):\n")),
+            "        for half in [32, 16, 8, 4, 2, 1]:\n            for pr, pc in T.Parallel(rows",
+            "tree[pr, pc] = tree[pr, pc] + tree[pr, pc + half]\n        for pr in T")),
         ("running-mean", LAUNCHED, (
             "        sums += ((x * tl.exp(x)) - sums) / (n // (block) + 1)\n    sums = sums * (",)),
         ("chop-loop", LAUNCHED, (

@@ -53,7 +53,7 @@ def _loaded(program: Program) -> Iterator[tuple[ast.Call, _Buffer]]:
 
 def _points(held: _Buffer) -> tuple[str, str]:
     """Return the head of a loop over a tile, and the tile's element in it."""
-    names = ", ".join(("p", "q", "o")[: len(held.sizes)])
+    names = ", ".join(("pr", "pc", "po")[: len(held.sizes)])
     return f"for {names} in T.Parallel({', '.join(held.sizes)}):", f"{held.name}[{names}]"
 
 
@@ -160,6 +160,8 @@ def cleaned(program: Program) -> Iterator[Site]:
     """Put zeros in the place of what is no number, in each tile that is loaded."""
     causes = ("redundant-arithmetic", "synchronous-copy", "shallow-pipeline", "bank-conflict",
               "late-warps", "layout-change", "serial-products")  # fmt: skip
+    if not _free(program, "pr", "pc", "po"):
+        return
     for call, held in _loaded(program):
         head, spot = _points(held)
         zero = f"T.cast(0.0, {held.dtype})"
@@ -229,13 +231,13 @@ def _piled(program: Program) -> Iterator[Site]:
     """Let every element of a tile be added to its sum in shared memory by an atomic."""
     causes = ("atomic-traffic", "bank-conflict", "late-warps", "serial-work", "early-reduction",
               "layout-change", "long-end")  # fmt: skip
-    if not _free(program, "pile", "p", "q"):
+    if not _free(program, "pile", "pr", "pc"):
         return
     for call, held, result, axis, clear in _reduced(program):
         begin, atomic, _ = _REDUCTIONS[dotted(call.func)]
         rest = [size for at, size in enumerate(held.sizes) if at != axis] or ["1"]
         head, spot = _points(held)
-        place = "0" if len(held.sizes) == 1 else "qp"[axis]
+        place = "0" if len(held.sizes) == 1 else ("pc", "pr")[axis]
         first = f"T.fill(pile, {begin.format(held.dtype)})" if clear else f"T.copy({result}, pile)"
         lines = (first, head, f"    {atomic}(pile[{place}], {spot})", f"T.copy(pile, {result})")
         made = f"pile = T.alloc_shared(({rest[0]},), {held.dtype})"
@@ -249,7 +251,7 @@ def _halved(program: Program) -> Iterator[Site]:
     """Reduce a tile in shared memory by halves, with a barrier after each."""
     causes = ("bank-conflict", "late-warps", "layout-change", "idle-lanes", "low-occupancy",
               "serial-work", "early-reduction")  # fmt: skip
-    if not _free(program, "tree", "half", "p", "q"):
+    if not _free(program, "tree", "half", "pr", "pc"):
         return
     known = {each.name: each.value for group in program.bindings() for each in group}
     for call, held, result, axis, clear in _reduced(program):
@@ -260,16 +262,18 @@ def _halved(program: Program) -> Iterator[Site]:
         join = _REDUCTIONS[dotted(call.func)][2]
         one = len(held.sizes) == 1
         rows = "" if one else f"{held.sizes[0]}, "
-        names, row = ("q", "0") if one else ("p, q", "p")
-        at, other, last = ("q", "q + half", "0") if one else ("p, q", "p, q + half", "p, 0")
+        names, row = ("pc", "pr") if one else ("pr, pc", "pr")
+        at, other, last = "pc", "pc + half", "0"
+        if not one:
+            at, other, last = "pr, pc", "pr, pc + half", "pr, 0"
         total = f"tree[{last}]" if clear else join.format(f"{result}[{row}]", f"tree[{last}]")
         lines = (
             f"T.copy({held.name}, tree)",
             f"for half in {[size >> n + 1 for n in range(size.bit_length() - 1)]}:",
             f"    for {names} in T.Parallel({rows}half):",
             f"        tree[{at}] = {join.format(f'tree[{at}]', f'tree[{other}]')}",
-            f"for p in T.Parallel({'1' if one else held.sizes[0]}):",
-            f"    {result}[p] = {total.replace('[0]', '[p]', 1) if one and not clear else total}",
+            f"for pr in T.Parallel({'1' if one else held.sizes[0]}):",
+            f"    {result}[pr] = {total}",
         )
         shape = f"({width},)" if one else f"({', '.join(held.sizes)})"
         pad = "\n" + " " * program.statement(call).col_offset
