@@ -30,6 +30,6 @@ def soft_demap_kernel(
 def run(re, im, point):
     n = re.shape[0]
     llr = torch.empty((6, n), device=re.device, dtype=torch.float32)
-    BLOCK = 128
+    BLOCK = 64
     soft_demap_kernel[(triton.cdiv(n, BLOCK),)](re, im, point, llr, n, 8.0, 6, BLOCK, num_warps=4)
     return llr
