@@ -296,6 +296,7 @@ def _backwards(program: Program) -> Iterator[Site]:
             continue
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             size, name = program.segment(call.args[1]), statement.targets[0].id
+            size = size if size.isidentifier() else f"({size})"
             edit = program.replace(call, f"({size} - 1 - {program.segment(call)})")
             lines = (*program.uses(name), call.lineno)
             yield Site((edit,), lines, causes, f"{name} backwards")
