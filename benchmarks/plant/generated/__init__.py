@@ -17,5 +17,6 @@
 - `tile_rewrites`, `tile_problems`: operators on tile kernels, and problems of such, that came after
   the first test split.
 - `later`: families' extents, problems and operators that came after the second test split.
-- `fresh`: those that came after the third; `fifth`: after the fourth; `sixth`: after the fifth.
+- `fresh`: those that came after the third; `fifth`: after the fourth; `sixth`: after the fifth;
+  `seventh`: after the sixth.
 """

@@ -20,6 +20,7 @@ from .fifth import extents as fifth
 from .fresh import extents as fresh
 from .later import extents
 from .programs import Program, dotted
+from .seventh import extents as seventh
 from .sixth import extents as sixth
 
 __all__ = ["FAMILIES", "FAULTS", "Family"]
@@ -97,13 +98,17 @@ def _case(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) 
     return Family(f"case-{name}", "tile", path, shape, small, origin="case study", **more)
 
 
+def _path(name: str, *folders: Path) -> Path:
+    return next(each for folder in folders for each in folder.rglob(f"{name}.py"))
+
+
 def _tile(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = next((HERE / "tile_kernels").rglob(f"{name}.py"))
+    path = _path(name, HERE / "tile_kernels", HERE / "seventh" / "tile")
     return Family(f"tile-{name}", "tile", path, shape, small, **more)
 
 
 def _triton(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = next((HERE / "triton_kernels").rglob(f"{name}.py"))
+    path = _path(name, HERE / "triton_kernels", HERE / "seventh" / "triton")
     return Family(f"triton-{name}", "triton", path, shape, small, origin="tutorial", **more)
 
 
@@ -311,6 +316,8 @@ _LATER = (
     *(_triton(row.name, row.shape, row.small, **row.more) for row in fifth.TRITONS),
     *(_tile(row.name, row.shape, row.small, **row.more) for row in sixth.TILES),
     *(_triton(row.name, row.shape, row.small, **row.more) for row in sixth.TRITONS),
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in seventh.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in seventh.TRITONS),
 )
 FAMILIES: Mapping[str, Family] = {
     each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())

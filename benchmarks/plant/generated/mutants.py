@@ -20,6 +20,7 @@ from .fresh.operators import FRESH
 from .later.operators import LATER
 from .operators import NUMBERS, Operator, Site
 from .programs import Program, applied, moved_line
+from .seventh.operators import SEVENTH
 from .sixth.operators import SIXTH
 from .tile_rewrites import TILE
 from .triton_operators import TRITON
@@ -29,7 +30,18 @@ __all__ = ["OPERATORS", "Mutant", "mutants_of"]
 
 OPERATORS: Mapping[str, Operator] = {
     each.name: each
-    for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS, *LATER, *FRESH, *FIFTH, *SIXTH)
+    for each in (
+        *NUMBERS,
+        *TILE,
+        *TRITON,
+        *DECOYS,
+        *ORDERS,
+        *LATER,
+        *FRESH,
+        *FIFTH,
+        *SIXTH,
+        *SEVENTH,
+    )
 }
 _SMS = 132
 """Multiprocessors of an H100 and of an H200."""

@@ -25,6 +25,8 @@ from .fresh import tile_problems as fresh_tile
 from .fresh import triton_problems as fresh_triton
 from .later import tile_problems as later_tile
 from .later import triton_problems as later_triton
+from .seventh import tile_problems as seventh_tile
+from .seventh import triton_problems as seventh_triton
 from .sixth import tile_problems as sixth_tile
 from .sixth import triton_problems as sixth_triton
 from .tile_problems import PROBLEMS as TILE_PROBLEMS
@@ -138,6 +140,7 @@ _SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
     **TILE_SPECIAL, **later_tile.SPECIAL,
     **later_triton.SPECIAL, **fresh_tile.SPECIAL, **fresh_triton.SPECIAL,
     **fifth_tile.SPECIAL, **fifth_triton.SPECIAL, **sixth_tile.SPECIAL, **sixth_triton.SPECIAL,
+    **seventh_tile.SPECIAL, **seventh_triton.SPECIAL,
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
@@ -316,6 +319,7 @@ _PROBLEMS: Mapping[str, Work] = {
     **fresh_tile.PROBLEMS, **fresh_triton.PROBLEMS,
     **fifth_tile.PROBLEMS, **fifth_triton.PROBLEMS,
     **sixth_tile.PROBLEMS, **sixth_triton.PROBLEMS,
+    **seventh_tile.PROBLEMS, **seventh_triton.PROBLEMS,
     "case-vector_add": Work(("N float32",) * 2, lambda a, b: a.double() + b.double(), 1e-6),
     "case-softmax": Work(("M N float32",), _softmax, 1e-5),
     "case-rms_norm": Work(("M N float32", "N float32"), _norm, 1e-5),
