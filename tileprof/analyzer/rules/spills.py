@@ -15,7 +15,7 @@ which nobody issues likely go as well: with as many registers a thread as spille
 else to issue, and what is left of a thread's registers takes one value after the other. Where
 spills are not the main of what is waited for, that part of those waits counts that they are of it:
 a kernel that fills all registers and spills a few waits for its loads, not for want of registers.
-And where a loop with spills loads from global memory as well, part of those waits is what it would
+No other wait is taken to be theirs then. And where a loop with spills loads from global memory as well, part of those waits is what it would
 wait for its loads: then little of the gain is sure.
 """
 
@@ -36,7 +36,13 @@ from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.numbers.shared import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
+from tileprof.analyzer.numbers.shared import (
+    COLD,
+    FEW_THREADS,
+    HALFWAY,
+    REGISTERS,
+    SPILLS_COME_BACK,
+)
 from tileprof.analyzer.rules.numbers.work import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 
@@ -82,7 +88,8 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     likely = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
-    return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+    found = Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+    return found if main >= HALFWAY else reach.as_told(case, found)
 
 
 def _covers(code: KernelCode) -> bool:
