@@ -146,8 +146,8 @@ class Shortfalls:
 def rewritten(tree: Contexts, floors: Floors) -> Column:
     """Return by node the time that kernels of a compiler's own take for the same work, in steps,
     ns: never more than its kernel takes now, which stands for others than norms, poolings, sums and
-    kernels by element, for tile kernels, which compilers call as they are, and where memory does not
-    set the floor.
+    kernels by element, for tile kernels, which compilers call as they are, and where memory does
+    not set the floor.
 
     A compiler writes norms, poolings and sums itself: none of them is held up by a library's grid
     or by an index that is computed for each element. Norms still read their input twice.

@@ -27,11 +27,11 @@ A fragment of few elements is held by all warps alike, so that most do the work 
 each computed a part). With work for e of t threads in each turn, 1 - e / t of the loop's time goes.
 Of several blocks on a multiprocessor one does what is left of the loop while others do the rest,
 which waits for memory for the most part: together they take no more than the sum of the two, no
-less than the longer one; the likeliest is taken halfway. Other code waits for its turn to issue, for
-units, and at barriers as long as the loop keeps these busy: such waits go as well, as many as the
-loop has of all that issues. Other code, and e / t of the loop, still issue: where schedulers issue
-in b of all cycles, these are the least that is left of them. (Nine such loops on an H200 gained 0.4
-to 0.9 of what that leaves, where memory did not keep them from more.)
+less than the longer one; the likeliest is taken halfway. Other code waits for its turn to issue,
+for units, and at barriers as long as the loop keeps these busy: such waits go as well, as many as
+the loop has of all that issues. Other code, and e / t of the loop, still issue: where schedulers
+issue in b of all cycles, these are the least that is left of them. (None of nine such loops on an
+H200 gained more than that leaves.)
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ which nobody issues likely go as well: with as many registers a thread as spille
 else to issue, and what is left of a thread's registers takes one value after the other. Where
 spills are not the main of what is waited for, that part of those waits counts that they are of it:
 a kernel that fills all registers and spills a few waits for its loads, not for want of registers.
-No other wait is taken to be theirs then. And where a loop with spills loads from global memory as well, part of those waits is what it would
-wait for its loads: then little of the gain is sure.
+Where they are less than half of that, no further wait is taken to be theirs. And where a loop with
+spills loads from global memory as well, part of those waits is what it would wait for its loads:
+then little of the gain is sure.
 """
 
 from __future__ import annotations

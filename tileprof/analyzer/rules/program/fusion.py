@@ -8,12 +8,13 @@ results; what the kernels hand to each other stays in registers. At best it take
 longest of them does in one visit, since that one has the most to read and write; less where that
 kernel takes longer than its bytes do at the memory's measured rate, since a compiler writes another
 one (`rewritten`). So a single kernel counts too that takes twice as long as that. A compiler leaves
-a tile kernel as its author wrote it: one alone is no run, and in a run it keeps its time. A backward pass
-wants some of the results in between, and a reduction has to end before its result is used, so three
-quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
-go, half of that for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is
-memory-bound work too: its fused form is a multiplication and a sum, which takes as long as its
-bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves it out.
+a tile kernel as its author wrote it: one alone is no run, and in a run it keeps its time. A
+backward pass wants some of the results in between, and a reduction has to end before its result is
+used, so three quarters of the difference are likely, half of it is sure. Of the gaps before n
+launches (n - 1) / n go, half of that for sure. A product that hardly multiplies, such as a batch of
+3 × 3 matrices, is memory-bound work too: its fused form is a multiplication and a sum, which takes
+as long as its bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves
+it out.
 
 A compiler also chooses the layout of convolutions, channels last for most models: then kernels go
 that only change layouts for them (`channels-last`). It keeps channels first for narrow, grouped and
