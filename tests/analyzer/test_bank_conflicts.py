@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+from tests.analyzer.made import FILE, Made, found, only, program, remark, report_of, stored
+from tileprof.errors import Location
 from tileprof.remarks.layouts import GlobalAccess, KeptConflicts, NoConflicts, SharedAccess
 
 RULE = "bank-conflict"
@@ -39,6 +42,24 @@ def test_waits_for_shared_memory_without_a_cause() -> None:
     begin[1] = ("SHF.L.U32 R1, R0, 0x6, RZ", {}, 0, 4)
     wrong = Made(code=[*begin, *HOT], attributes={"block": "64×1×1"})
     assert only(program(wrong), RULE).title == "16-way bank conflicts"
+
+
+def test_conflicts_in_a_library_function_are_told_at_the_line_before_it() -> None:
+    """Triton's line tables do not say where a sum was called; the kernel's own text says whose file
+    is the user's."""
+    begin = [("S2R R0, SR_TID.X", {"selected": 1}, 0, 4), ("SHF.L.U32 R1, R0, 0x6, RZ", {}, 0, 4)]
+    held = program(Made(code=[*begin, *HOT], attributes={"block": "64×1×1"}))
+    (function,) = held.tables.pc.functions
+    library = Location("standard.py", 293)
+    code = tuple(
+        each if each.place and each.place.line == 4 else replace(each, place=library)
+        for each in function.code
+    )
+    pc = replace(held.tables.pc, functions=(replace(function, code=code),))
+    infos = tuple(replace(each, source_file="") for each in held.tables.kernels)
+    tables = replace(held.tables, pc=pc, kernels=infos, sources={FILE: "a kernel"})
+    place = only(replace(held, tables=tables), RULE).place
+    assert place.location == Location(FILE, 4)
 
 
 def test_at_the_roof_of_memory_conflicts_are_to_be_left() -> None:

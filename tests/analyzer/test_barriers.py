@@ -146,6 +146,25 @@ def test_a_loop_with_work_for_some_threads() -> None:
     assert 15 < finding.place.location.line < 27
 
 
+def test_a_loop_for_some_threads_gains_no_more_than_what_still_issues_leaves() -> None:
+    """Schedulers issue in all cycles, a quarter of which is the least that is left, although waits
+    behind the loop go as well and another block works beside what is left of it."""
+
+    def samples(each: binary.Instruction, line: int) -> dict[str, int]:
+        if each.text.startswith("FFMA"):
+            return {"selected": 4000}
+        return {"not_selected": 6000} if each.text.startswith("EXIT") else {}
+
+    held = of_kernel(table(32), samples)
+    attributes: dict[str, Attribute] = {"blocks_per_sm": 2, "waves": 4.0}
+    infos = tuple(
+        replace(each, attributes={**each.attributes, **attributes}) for each in held.tables.kernels
+    )
+    gain = only(replace(held, tables=replace(held.tables, kernels=infos)), RULE).kernel_gain
+    assert gain is not None
+    assert gain.mid == pytest.approx(4)
+
+
 @pytest.mark.parametrize(("blocks", "kept"), [(1, 0.25), (2, 0.125)])
 def test_other_blocks_work_beside_what_is_left(blocks: int, kept: float) -> None:
     """A quarter of the loop is left; one of several blocks does it while others do the rest, in

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.made import found, only
@@ -153,6 +155,18 @@ def test_kernel_that_a_compiler_writes_better(kernel: str, floor: float, told: b
         assert gain is not None
         assert gain.high == pytest.approx(1 / (1 - (20 - floor / 0.85) / 100))
         assert finding.title.startswith("1 memory-bound kernel takes far longer")
+
+
+@pytest.mark.parametrize(("ir", "told"), [("", True), ("kernel row_norm() {}", False)])
+def test_a_tile_kernel_far_from_its_bytes_is_no_run(ir: str, told: bool) -> None:
+    """Compilers call it as it is, though its name is that of a norm and it hardly multiplies."""
+    step = Step()
+    op = step.op(step.top, "row_norm", bytes=5 * MS * 1e-9 * 4e12, flops=1e6)
+    step.launch(op, "row_norm", 20 * MS)
+    held = step.profile({"hbm_copy": 4e12, "fma_float32": 6e13})
+    infos = tuple(replace(each, ir=ir) for each in held.tables.kernels)
+    held = replace(held, tables=replace(held.tables, kernels=infos))
+    assert bool(found(held, "fusion")) == told
 
 
 def test_kernels_that_are_fused_already() -> None:

@@ -51,6 +51,20 @@ def test_others_wait_in_the_queue_that_they_fill() -> None:
     assert finding.place.location.line == 5
 
 
+def test_waits_of_others_at_a_spill_are_not_its_own() -> None:
+    """Of 4,000 samples at a spill 1,000 are its issue, and of 2,000 in the queue of on-chip memory
+    the quarter that spills have of what is issued to it; the rest is a barrier and shared memory's.
+    """
+    code = [
+        ("LDS R5, [R6]", {"selected": 3000}, 1, 4),
+        ("STL [R1+0x50], R0", {
+            "selected": 1000, "mio_throttle": 2000, "barrier": 500, "short_scoreboard": 500,
+        }, 1, 5),
+        ("EXIT", {"selected": 3000}, 0, 9),
+    ]  # fmt: skip
+    assert only(program(Made(code=code)), "spill-hot").dynamic[0].samples == 1500
+
+
 def test_barriers_that_spills_make_late() -> None:
     """4,000 of 10,000 samples are theirs, so of 2,000 that wait for warps 800 more."""
     code = [*HOT[:2], ("BAR.SYNC 0x0", {"barrier": 2000}, 1, 7)]

@@ -302,8 +302,21 @@ class KernelCase:
 
     def at(self, instruction: Instruction) -> Place:
         """Return the place of an instruction: its user's line, the op there, its offset."""
-        place, offset = instruction.place, instruction.offset
-        return self.place(self.user_line(place), self.op_at(place), (offset, offset))
+        line, offset = self.line_of(instruction), instruction.offset
+        return self.place(line, self.op_at(line), (offset, offset))
+
+    def line_of(self, instruction: Instruction) -> Location | None:
+        """Return the line of the kernel's own source that an instruction came from.
+
+        Triton's line tables name the line of its library that sums or sorts, and not the call of
+        it. Then it is the line of the last instruction before whose text the profile has.
+        """
+        line, texts = self.user_line(instruction.place), self.program.profile.tables.sources
+        told = self.info is not None and bool(self.info.source_file)
+        if line is None or line.file in texts or told or self.code is None:
+            return line
+        before = (each.place for each in reversed(self.code.instructions[: instruction.index]))
+        return next((each for each in before if each and each.file in texts), line)
 
     @cached_property
     def location(self) -> Location | None:

@@ -161,21 +161,20 @@ def strongest(case: KernelCase) -> Lead | None:
 
 def _lines(case: KernelCase, code: KernelCode, kind: _Kind) -> dict[Location, float]:
     """By line of the kernel's own source, samples of a kind; a wait is its who is waited for."""
-    places = {each.offset: each.place for each in code.instructions}
+    held = {each.offset: each for each in code.instructions}
     asked = dict[tuple[int, str], list[int]]()
     for blame in code.function.blames:
         asked.setdefault((blame.offset, blame.stall), []).append(blame.producer)
-    known, found = dict[Location | None, Location | None](), Counter[Location]()
+    known, found = dict[int, Location | None](), Counter[Location]()
     reasons, at, counts = code.reasons, code.at.tolist(), code.counts.tolist()
     for row in code.rows(reasons=kind.reasons).nonzero()[0].tolist():
         if at[row] < 0:
             continue
         offset = code.instructions[at[row]].offset
         for each in (from_ := asked.get((offset, reasons[row]), [offset])):
-            place = places.get(each)
-            if place not in known:
-                known[place] = case.user_line(place)
-            if (line := known[place]) is not None:
+            if each not in known:
+                known[each] = case.line_of(held[each]) if each in held else None
+            if (line := known[each]) is not None:
                 found[line] += counts[row] / len(from_)
     return dict(found)
 

@@ -146,13 +146,16 @@ class Shortfalls:
 def rewritten(tree: Contexts, floors: Floors) -> Column:
     """Return by node the time that kernels of a compiler's own take for the same work, in steps,
     ns: never more than its kernel takes now, which stands for others than norms, poolings, sums and
-    kernels by element, and where memory does not set the floor.
+    kernels by element, for tile kernels, which compilers call as they are, and where memory does
+    not set the floor.
 
     A compiler writes norms, poolings and sums itself: none of them is held up by a library's grid
     or by an index that is computed for each element. Norms still read their input twice.
     """
     found = tree.time.copy()
     for case in tree.program.kernels:
+        if case.ir:
+            continue
         for node in case.nodes:
             if floors.limits.get(node) == "memory" and _GENERATED.search(case.name):
                 bytes_again = 1 + _read_again(tree, case.name, node)

@@ -170,13 +170,13 @@ def _symptom(case: KernelCase, code: KernelCode, accesses: list[int]) -> Iterato
 def _place(case: KernelCase, code: KernelCode, accesses: list[int]) -> Place:
     hot = code.hottest(accesses)
     assert hot is not None
-    line = case.user_line(hot.place)
+    line = case.line_of(hot)
     shared = (
         each.subject
         for each in case.remarks
         if same_line(each.location, line) and _is_counted(each)
     )
-    return case.place(line, next(shared, case.op_at(hot.place)), (hot.offset, hot.offset))
+    return case.place(line, next(shared, case.op_at(line)), (hot.offset, hot.offset))
 
 
 def _conflicts(

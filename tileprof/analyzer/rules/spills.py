@@ -18,8 +18,9 @@ which nobody issues likely go as well: with as many registers a thread as spille
 else to issue, and what is left of a thread's registers takes one value after the other. Where
 spills are not the main of what is waited for, that part of those waits counts that they are of it:
 a kernel that fills all registers and spills a few waits for its loads, not for want of registers.
-And where a loop with spills loads from global memory as well, part of those waits is what it would
-wait for its loads: then little of the gain is sure.
+Where they are less than half of that, no further wait is taken to be theirs. And where a loop with
+spills loads from global memory as well, part of those waits is what it would wait for its loads:
+then little of the gain is sure.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers.shared import (
     COLD,
     FEW_THREADS,
+    HALFWAY,
     MOST_REGISTERS,
     REGISTERS,
     REGISTERS_STEP,
@@ -103,7 +105,8 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     likely = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
-    return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+    found = Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+    return found if main >= HALFWAY else reach.as_told(case, found)
 
 
 def _covers(code: KernelCode) -> bool:

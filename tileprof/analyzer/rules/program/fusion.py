@@ -7,12 +7,14 @@ optimizer). One kernel that does all of their work reads the inputs of the run a
 results; what the kernels hand to each other stays in registers. At best it takes as long as the
 longest of them does in one visit, since that one has the most to read and write; less where that
 kernel takes longer than its bytes do at the memory's measured rate, since a compiler writes another
-one (`rewritten`). So a single kernel counts too that takes twice as long as that. A backward pass
-wants some of the results in between, and a reduction has to end before its result is used, so three
-quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
-go, half of that for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is
-memory-bound work too: its fused form is a multiplication and a sum, which takes as long as its
-bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves it out.
+one (`rewritten`). So a single kernel counts too that takes twice as long as that. A compiler leaves
+a tile kernel as its author wrote it: one alone is no run, and in a run it keeps its time. A
+backward pass wants some of the results in between, and a reduction has to end before its result is
+used, so three quarters of the difference are likely, half of it is sure. Of the gaps before n
+launches (n - 1) / n go, half of that for sure. A product that hardly multiplies, such as a batch of
+3 × 3 matrices, is memory-bound work too: its fused form is a multiplication and a sum, which takes
+as long as its bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves
+it out.
 
 A compiler also chooses the layout of convolutions, channels last for most models: then kernels go
 that only change layouts for them (`channels-last`). It keeps channels first for narrow, grouped and
@@ -180,11 +182,14 @@ def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
 def _hardly_multiplying(tree: Contexts, floors: Floors) -> dict[int, float]:
     """Return what the bytes of products take that hardly multiply, ns, by their nodes.
 
-    Convolutions by groups are none: compilers call the library's kernel for them.
+    Convolutions by groups are none: compilers call the library's kernel for them. Neither are tile
+    kernels, whose arithmetic is no product of a library.
     """
     found = dict[int, float]()
     convolutions = kernels_of_convolutions(tree.profile)
     for case in tree.program.kernels:
+        if case.ir:
+            continue
         peak = floors.roofs(case).peaks.get("fma_float32")
         for node in case.nodes:
             if convolutions[node]:
