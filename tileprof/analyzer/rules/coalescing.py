@@ -57,7 +57,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     COALESCING_MUCH,
     COALESCING_WASTEFUL,
 )
-from tileprof.analyzer.tiles.gathers import lines_by_number, placed_by_data
+from tileprof.analyzer.tiles.gathers import lines_by_number, placed_by_data, widened_lines
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.analyzer.tiles.round_trips import spreads
 from tileprof.binary.occupancy import WARP
@@ -83,6 +83,12 @@ _COUNT = (
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
+    """Scattered accesses whose places are not counted in 64 bits."""
+    wide = widened_lines(case.tiles)
+    yield from (each for each in accesses(case) if each.line not in wide)
+
+
+def accesses(case: KernelCase) -> Iterator[Draft]:
     """Scattered accesses; else waits for memory of which nothing more is known."""
     code, said = case.code, told(case)
     counted = list(requests(code, code.named(*ACCESSES))) if code else []

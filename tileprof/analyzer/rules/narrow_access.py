@@ -93,7 +93,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_IN_ORDER,
 )
 from tileprof.analyzer.rules.triton.one_by_one import one_by_one
-from tileprof.analyzer.tiles.gathers import begun_by_data
+from tileprof.analyzer.tiles.gathers import begun_by_data, widened_lines
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.remarks.copies import CpAsync
 
@@ -114,6 +114,12 @@ _COMPILER = (
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
+    """Narrow accesses whose places are not counted in 64 bits."""
+    wide = widened_lines(case.tiles)
+    yield from (each for each in accesses(case) if each.line not in wide)
+
+
+def accesses(case: KernelCase) -> Iterator[Draft]:
     """Narrow accesses in order, or with gaps; else a queue that is full at narrow ones."""
     found, gaps, reason = [*_in_order(case), *_copied(case)], in_gaps(case), one_by_one(case)
     if gaps is not None and not any(_is_more(each, gaps) for each in found):
