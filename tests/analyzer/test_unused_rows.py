@@ -57,8 +57,9 @@ def test_rows_behind_the_last_one_that_is_accessed(access: str, rows: int) -> No
         ("gemm %a, %b, %s", 0.0),
         ("gemm %part, %b, %s\ncopy %a, %x", 0.0),
         ("gemm %near, %b, %s", 0.0),
+        ("%n = load %S, [%c0] : int32\n%v = load %a, [%n, %c0] : float16\ngemm %part, %b, %s", 0.0),
     ],
-    ids=["a part", "all", "all by another statement", "all but padding"],
+    ids=["a part", "all", "all by another statement", "all but padding", "where data say"],
 )
 def test_copies_of_which_a_part_is_never_read(product: str, unread: float) -> None:
     """A quarter of the tile of A is multiplied; the last 16 columns may keep banks apart."""

@@ -65,10 +65,10 @@ def partly_read(kernel: TileKernel) -> tuple[PartlyRead, ...]:
     found = list[PartlyRead]()
     for op, around in kernel.nested:
         tensor = effects.root(op.source) if op.name in COPIES else ""
-        if tensor not in kernel.parameters or not prod(part := read.get(op.operands[1], ())):
+        if tensor not in kernel.parameters or not prod(part := read.get(op.operands[1], (0,))):
             continue
         held = kernel.types[op.operands[1]]
-        elements = prod(held.extents or part)
+        elements = prod(held.extents or ())
         turns = [values.mean_turns(loop) or 0 for loop in around if loop.name == "for"]
         blocks = [values.number(name) or 0 for launch in around for name in launch.listed]
         unread = elements - prod(part)
