@@ -374,10 +374,12 @@ def _finding(
     )  # fmt: skip
 
 
-def _rank(finding: Finding) -> tuple[int, float, float]:
+def _rank(finding: Finding) -> tuple[int, float, float, float]:
+    """Return what findings are sorted by; of two that a roof caps alike, the surer comes first."""
     program = finding.program_gain.mid if finding.program_gain else 0.0
     kernel = finding.kernel_gain.mid if finding.kernel_gain else 0.0
-    return _ORDER.index(finding.severity), -program, -kernel
+    sure = finding.kernel_gain.low if finding.kernel_gain else 0.0
+    return _ORDER.index(finding.severity), -program, -kernel, -sure
 
 
 def _runs(
