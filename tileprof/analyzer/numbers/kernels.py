@@ -261,6 +261,10 @@ counts: others have too few samples that issue. By hand."""
 
 # -- kernel/unused_rows
 
+UNREAD_NOTABLE = 0.1
+"""Share of a copy that nothing reads, from which on it is told: less is how a tile is rounded up to
+whole accesses. By hand."""
+
 UNREAD_PADDING = 32
 """Bytes at the end of a tile's rows that are taken for padding, though nothing reads them: rows
 that are 4 to 16 bytes longer begin in other banks of shared memory. By hand."""

@@ -92,7 +92,7 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
         return
     shares = launch_shares(case)
     longest = shares.index(max(shares)) if len(shares) > 1 else None
-    unread = {each.tensor[1:] for each in partly_read(case.tiles) if each.unread}
+    unread = {each.tensor[1:] for each in partly_read(case.tiles)}
     ops = [
         each for each in padded_ops(case.tiles, longest)
         if each.inside < 1 and not (each.op == "copy" and each.name in unread)

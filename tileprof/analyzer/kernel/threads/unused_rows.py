@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from tileprof.analyzer.numbers.kernels import UNREAD_PADDING
+from tileprof.analyzer.numbers.kernels import UNREAD_NOTABLE, UNREAD_PADDING
 from tileprof.analyzer.tiles.effects import effects_of
 from tileprof.analyzer.tiles.padding import bounds_of
 from tileprof.analyzer.tiles.values import values_of
@@ -60,7 +60,7 @@ def unused_bytes(kernel: TileKernel) -> Mapping[str, int]:
 
 @lru_cache(maxsize=16)
 def partly_read(kernel: TileKernel) -> tuple[PartlyRead, ...]:
-    """Return the copies from tensors of which a part is never read."""
+    """Return the copies from tensors of which a notable part is never read."""
     read, effects, values = _read(kernel), effects_of(kernel), values_of(kernel)
     found = list[PartlyRead]()
     for op, around in kernel.nested:
@@ -73,7 +73,7 @@ def partly_read(kernel: TileKernel) -> tuple[PartlyRead, ...]:
         blocks = [values.number(name) or 0 for launch in around for name in launch.listed]
         unread = elements - prod(part)
         moved = unread * held.bits / 8 * prod(turns) * prod(blocks)
-        if unread:
+        if unread >= UNREAD_NOTABLE * elements:
             found.append(PartlyRead(op, tensor, op.operands[1], part, unread / elements, moved))
     return tuple(found)
 

@@ -155,9 +155,3 @@ THIN_WORK_NOTABLE = 0.1
 ASSERTED_BESIDE = 0.3
 """Of what a kernel does besides its assertions, the most that goes with them, as nothing moves over
 their branches: 0 to 0.2 in eight kernels of an H200 (`plant-test-5`)."""
-
-# -- unread_parts
-
-UNREAD_NOTABLE = 0.1
-"""Share of a copy that nothing reads, from which on it is told: less is how a tile is rounded up to
-whole accesses. By hand."""

@@ -20,7 +20,7 @@ from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.threads.unused_rows import partly_read
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE, UNREAD_NOTABLE
+from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 
 _AUTHOR = (
     "Let the buffer be as large as what is read of it, {} elements, and the copy with it: the rest"
@@ -35,8 +35,6 @@ _WAITS = (*_ANSWER, "barrier", "short_scoreboard")
 def copied_for_nobody(case: KernelCase) -> Iterator[Draft]:
     """Yield a draft for each copy from a tensor of which a notable part is never read."""
     for each in partly_read(case.tiles):
-        if each.unread < UNREAD_NOTABLE:
-            continue
         tensor, buffer = each.tensor[1:], each.buffer[1:]
         title = f"{percent(each.unread, 0)} of what is copied from `{tensor}` is never read"
         size = " × ".join(map(str, each.read))
