@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer import written
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, only, program
 from tileprof.analyzer.kernel.threads.unused_rows import partly_read, unused_bytes
 from tileprof.profile.storage.ir_text import read
@@ -48,6 +49,24 @@ def test_rows_behind_the_last_one_that_is_accessed(access: str, rows: int) -> No
     kernel = read(KERNEL.format(access=access))
     assert kernel is not None
     assert sum(unused_bytes(kernel).values()) == 8 * rows
+
+
+def test_blocks_that_an_unread_part_keeps_away() -> None:
+    """Two blocks of 96 KB fit, of which nothing reads all but 2; with three the third part of idle
+    cycles goes, though passes of shared memory are reckoned to fill the time."""
+    code = [
+        ("LDS R0, [R2]", {"selected": 5000, "mio_throttle": 1000}, 1, 5),
+        ("FADD R0, R0, R1", {"short_scoreboard": 6000, "short_scoreboard_not_issued": 6000}, 1, 5),
+    ]
+    ir = KERNEL.format(access=LOAD).replace("1024, 2]", "12288, 2]")
+    ir = ir.replace("<1024, 2,", "<12288, 2,").replace("%c16]", "%c4096]")
+    ir = ir.replace("  launch", "  %c4096 = constant 4096 : index\n  launch")
+    facts = launch(4096, held=2, threads=512, registers=40, dynamic_shared_bytes=98304)
+    made = Made(ir=ir, code=code, attributes=facts | {"limited_by": "shared memory"})
+    finding = only(on_h200(made), "occupancy-limited")
+    assert finding.title.endswith("larger in shared memory than what is used of it")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 / 3), rel=0.01)
 
 
 @pytest.mark.parametrize(
