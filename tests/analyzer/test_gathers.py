@@ -132,8 +132,10 @@ def test_narrow_accesses_that_are_counted_in_64_bits(monkeypatch: pytest.MonkeyP
     ]
     said = remark("load X", 6, GlobalAccess(4, 4, 4))
     wide = program(Made(ir=COUNTED, code=code, remarks=[said]))
-    assert only(wide, "slow-math").title == "indices are counted in 64 bits"
-    assert only(wide, "slow-math").kernel_gain.mid > 1.5
+    finding = only(wide, "slow-math")
+    assert finding.title == "indices are counted in 64 bits"
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid > 1.5
     assert not found(wide, "narrow-access")
     straight = COUNTED.replace("[%y, %x]", "[%y, %2]")
     plain = program(Made(ir=straight, code=code, remarks=[said]))
