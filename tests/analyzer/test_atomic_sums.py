@@ -118,6 +118,26 @@ def test_cost_of_atomics_is_that_of_their_line(samples: int, severity: str) -> N
         assert finding.kernel_gain.low < 5 < finding.kernel_gain.mid < 10
 
 
+@pytest.mark.usefixtures("lined")
+@pytest.mark.parametrize(("time", "gain"), [(4e3, 2.0), (40e3, 1.0)])
+def test_atomics_on_one_element_hold_up_loads_elsewhere(time: float, gain: float) -> None:
+    """Blocks add 4,096 times to each element, which takes L2 3 µs: of a kernel of 4 µs that is why
+    its loads are late, though few samples are at the atomics; of one of 40 µs it is not."""
+    code = (
+        ("REDG.E.ADD.F32 desc[UR4][R2.64], R0", {"selected": 200, "wait": 100}, 1, 7),
+        ("LDG.E R0, desc[UR4][R4.64]", {"selected": 1000}, 1, 3),
+        ("FADD R0, R0, R1", {"long_scoreboard": 7000, "long_scoreboard_not_issued": 6000,
+                             "selected": 1800}, 1, 3),
+    )  # fmt: skip
+    made = Made(
+        ir=SUMS.replace("BODY", IN_TURN), code=code, time=time, metrics={"bytes": 1e6},
+        attributes={"grid": "64×1×1", "block": "128×1×1"},
+    )  # fmt: skip
+    finding = only(program(made, peaks={"hbm_copy": 1e12}), "atomic-traffic")
+    found = finding.kernel_gain.mid if finding.kernel_gain else 1.0
+    assert found == pytest.approx(gain, abs=0.5)
+
+
 def passed_on(buffer: str = AWAY, first: str = "copy %A_tile, %between", more: str = "") -> str:
     """Return a product whose tile of A comes by way of `between`."""
     text = kernel(more, GEMM).replace("copy %A_tile, %a", f"{first}\n      copy %between, %a")

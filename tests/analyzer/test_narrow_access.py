@@ -118,6 +118,15 @@ def test_gaps_that_the_next_access_of_a_thread_fills() -> None:
     assert finding.place.location.line == 5
 
 
+@pytest.mark.parametrize(("subject", "line", "count"), [("store C", 9, 1), ("load A", 5, 0)])
+def test_accesses_of_which_the_compiler_says_nothing(subject: str, line: int, count: int) -> None:
+    """Their addresses count, though a remark tells of another access; what a remark is about is
+    told by it alone."""
+    said = remark(subject, line, GlobalAccess(4, 16, 4))
+    made = Made(code=GAPS, attributes=LAUNCHED, remarks=[said])
+    assert len(found(program(made), RULE)) == count
+
+
 @pytest.mark.parametrize(("offset", "severities"), [("-0x4", []), ("0xc", ["suggestion"])])
 def test_loads_of_an_element_and_of_its_neighbours(offset: str, severities: list[str]) -> None:
     """A lane's fourth element is the one in front of the next lane's, so no load of them can be

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.launched import launch, on_h200
-from tests.analyzer.made import Made, only
+from tests.analyzer.made import Made, found, only, program, remark
 from tileprof.analyzer.tiles.launches.cut_launches import cut_launches
 from tileprof.analyzer.tiles.launches.launch_pairs import splits
 from tileprof.analyzer.tiles.launches.needless_writes import needless_bytes, needless_writes
-from tileprof.analyzer.tiles.round_trips import round_trips
+from tileprof.analyzer.tiles.round_trips import round_trips, spreads
 from tileprof.profile.storage.ir_text import read
+from tileprof.remarks.layouts import GlobalAccess
 
 PEAKS = {"hbm_read": 4.7e12, "hbm_copy": 4.1e12, "hbm_write": 4.4e12}
 SIZE = 4096 * 1024 * 4
@@ -171,6 +174,64 @@ def test_a_tile_that_goes_to_memory_and_back() -> None:
 def test_copies_there_and_back(body: tuple[str, ...], count: int) -> None:
     """Only where nothing else uses what was copied, or changes what it came from."""
     assert len(round_trips(read(kernel(*body)))) == count
+
+
+SPREAD = """\
+kernel @k(%X: global<64, 512, float32>, %At: global<64, int32>, %Y: out global<64, 512, float32>) {
+  %c64 = constant 64 : index
+  %c512 = constant 512 : index
+  launch [%c64] {threads = [128]} body(%b: index) {
+    %wide = alloc shared {shape = [64, 512]} : shared<64, 512, int32>
+    %near = alloc fragment {shape = [64]} : fragment<64, int32>
+    parallel [%c64, %c512] body(%i: index, %j: index) {
+      %n = load %At, [%i] {in_bounds = true} : int32
+      store %n, %wide, [%i, %j] {in_bounds = true}
+    }
+    parallel [%c64, %c512] body(%k: index, %l: index) {
+      %row = load %wide, [%k, %l] {in_bounds = true} : int32
+      %v = load %X, [%row, %l] {in_bounds = true} : float32
+      store %v, %Y, [%k, %l] {in_bounds = true}
+    }
+  }
+}
+"""
+"""A number for each row, in a tile of as many elements as the rows have."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "times"),
+    [
+        ("", "", [512]),
+        ("load %At, [%i]", "load %At, [%j]", [64]),
+        ("%n = load %At, [%i] {in_bounds = true}", "%n = cast %j", []),  # from no buffer
+        ("store %n, %wide", "%o = add %n, %j : int32\n      store %o, %wide", []),  # all differ
+        ("    parallel [%c64, %c512] body(%k", "    copy %wide, %Y\n"
+         "    parallel [%c64, %c512] body(%k", []),  # needed as a tile
+        ("    parallel [%c64, %c512] body(%k", "    fill %wide, %c64\n"
+         "    parallel [%c64, %c512] body(%k", []),  # has other values
+    ],
+)  # fmt: skip
+def test_tiles_whose_rows_are_one_value(old: str, new: str, times: list[int]) -> None:
+    """Only where elements are read one by one, and the value depends on fewer indices."""
+    tiles = read(SPREAD.replace(old, new) if old else SPREAD)
+    assert [each.times for each in spreads(tiles)] == times
+
+
+def test_rows_that_a_tile_of_equal_numbers_chooses() -> None:
+    """A compiler loads them element by element: of 10,000 samples 6,000 are at such loads, or wait
+    for them, and that is the tile's doing and not that of its lanes' order."""
+    code = [
+        ("LDG.E R4, desc[UR6][R4.64]", {"lg_throttle": 2000, "selected": 500}, 0, 0),
+        ("STG.E desc[UR6][R6.64], R4", {"long_scoreboard": 3500, "selected": 4000}, 0, 0),
+    ]
+    said = remark("load X", 0, GlobalAccess(4, 31, 4))
+    made = Made(ir=SPREAD, code=code, blames=[(1, "long_scoreboard", 0)], remarks=[said])
+    assert not found(program(made), "uncoalesced-global")
+    finding = only(program(made), "redundant-work")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid > 1.8
+    straight = replace(made, ir=SPREAD.replace("load %wide, [%k, %l]", "load %near, [%k]"))
+    assert found(program(straight), "uncoalesced-global")
 
 
 GATHERED = """\

@@ -8,8 +8,9 @@ import pytest
 
 from tests.analyzer.made import Made, found, highest, only, program, report_of, stored
 from tileprof.analyzer import analyze, report
-from tileprof.analyzer.cases import Program
+from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
+from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.rules import KERNEL_RULES
 
 SPILLS = [
@@ -28,6 +29,22 @@ def test_the_greatest_gain_of_the_program_is_first() -> None:
         "long", "short",
     ]  # fmt: skip
     assert [each.case.name for each in report.kernels] == ["long", "short"]
+
+
+def test_work_that_nothing_needs_comes_before_other_work_of_the_same_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a roof caps two gains alike, the first says what to leave out, however rules stand."""
+
+    def draft(case: KernelCase) -> Iterator[Draft]:
+        saving = Saving(0.1, 0.2, 0.3)
+        yield Draft("suggestion", "title", case.place(), (), "advice", saving=saving)
+
+    names = ("bank-conflict", "redundant-work", "occupancy-limited")
+    monkeypatch.setattr(report, "KERNEL_RULES", [KernelRule(name, draft) for name in names])
+    monkeypatch.setattr(report, "PROGRAM_RULES", ())
+    said = [each.rule for each in analyze(program(Made(code=SPILLS))).findings]
+    assert said[:3] == ["redundant-work", "bank-conflict", "occupancy-limited"]
 
 
 def test_a_kernel_is_a_part_of_its_program() -> None:

@@ -63,6 +63,11 @@ class Draft:
     """Whether it tells how far the kernel is from what its device gives, which other causes are a
     reason of too: of the gain, what is left when the largest of them is gone is its own."""
 
+    @property
+    def line(self) -> int:
+        """Line of its place; 0 where that is not known."""
+        return self.place.location.line if self.place.location else 0
+
 
 @dataclass(frozen=True, eq=False)
 class Cause:

@@ -65,6 +65,8 @@ from tileprof.profile import Profile, without_native_libraries
 from tileprof.profile.tree.cards import Card
 
 _ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
+_LEFT_OUT = ("redundant-work", "redundant-traffic", "wasted-lanes", "needless-pass")
+"""Rules about work that nothing needs."""
 _RUNS: dict[Tier, str] = {
     "static": "`tileprof run SCRIPT` on a GPU: records kernels with the compiler's remarks",
     "activities": "`tileprof run SCRIPT` on a GPU: times launches",
@@ -401,10 +403,12 @@ def _finding(
     )  # fmt: skip
 
 
-def _rank(finding: Finding) -> tuple[int, float, float]:
+def _rank(finding: Finding) -> tuple[int, float, float, bool]:
+    """Return what findings are sorted by; of two that a roof caps alike, work that could be left
+    out comes before how it is done."""
     program = finding.program_gain.mid if finding.program_gain else 0.0
     kernel = finding.kernel_gain.mid if finding.kernel_gain else 0.0
-    return _ORDER.index(finding.severity), -program, -kernel
+    return _ORDER.index(finding.severity), -program, -kernel, finding.rule not in _LEFT_OUT
 
 
 def _runs(

@@ -258,3 +258,13 @@ an H200 whose rows lost their alignment 0.44 and 0.73 of it came back
 LOAD_LATENCY_LEAST = 0.02
 """Share of a kernel's samples that wait for memory at an instruction, from which on its mean wait
 counts: others have too few samples that issue. By hand."""
+
+# -- kernel/unused_rows
+
+UNREAD_NOTABLE = 0.1
+"""Share of a copy that nothing reads, from which on it is told: less is how a tile is rounded up to
+whole accesses. By hand."""
+
+UNREAD_PADDING = 32
+"""Bytes at the end of a tile's rows that are taken for padding, though nothing reads them: rows
+that are 4 to 16 bytes longer begin in other banks of shared memory. By hand."""

@@ -57,8 +57,9 @@ from tileprof.analyzer.rules.numbers.memory import (
     COALESCING_MUCH,
     COALESCING_WASTEFUL,
 )
-from tileprof.analyzer.tiles.gathers import lines_by_number, placed_by_data
+from tileprof.analyzer.tiles.gathers import lines_by_number, placed_by_data, widened_lines
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
+from tileprof.analyzer.tiles.round_trips import spreads
 from tileprof.binary.occupancy import WARP
 from tileprof.kernel_ir import COPIES
 
@@ -82,6 +83,12 @@ _COUNT = (
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
+    """Scattered accesses whose places are not counted in 64 bits."""
+    wide = widened_lines(case.tiles)
+    yield from (each for each in accesses(case) if each.line not in wide)
+
+
+def accesses(case: KernelCase) -> Iterator[Draft]:
     """Scattered accesses; else waits for memory of which nothing more is known."""
     code, said = case.code, told(case)
     counted = list(requests(code, code.named(*ACCESSES))) if code else []
@@ -100,10 +107,12 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _is_meant(case: KernelCase, said: Told) -> bool:
     """Neither an atomic, nor a tile of products that is stored as its lanes hold it, nor elements
-    whose sectors only data tell, other loads have, or the tile takes anyway."""
+    whose sectors only data tell, other loads have, or the tile takes anyway; nor rows that a tile
+    of equal numbers chooses, of which `redundant-work` tells."""
     if said.remark.op == "load" and said.access.sectors >= WARP and _is_gathered(case, said):
         return False
-    if said.key in placed_by_data(case.tiles):
+    chosen = frozenset[tuple[str, str, int]]().union(*(e.places for e in spreads(case.tiles)))
+    if said.key in chosen | placed_by_data(case.tiles):
         return False
     if said.remark.op == "load" and (_is_with_neighbours(case, said) or _is_row_each(case, said)):
         return False

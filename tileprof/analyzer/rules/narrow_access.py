@@ -93,7 +93,7 @@ from tileprof.analyzer.rules.numbers.memory import (
     NARROW_ACCESS_IN_ORDER,
 )
 from tileprof.analyzer.rules.triton.one_by_one import one_by_one
-from tileprof.analyzer.tiles.gathers import begun_by_data
+from tileprof.analyzer.tiles.gathers import begun_by_data, widened_lines
 from tileprof.analyzer.tiles.neighbours import loaded_with_neighbours
 from tileprof.remarks.copies import CpAsync
 
@@ -114,6 +114,12 @@ _COMPILER = (
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
+    """Narrow accesses whose places are not counted in 64 bits."""
+    wide = widened_lines(case.tiles)
+    yield from (each for each in accesses(case) if each.line not in wide)
+
+
+def accesses(case: KernelCase) -> Iterator[Draft]:
     """Narrow accesses in order, or with gaps; else a queue that is full at narrow ones."""
     found, gaps, reason = [*_in_order(case), *_copied(case)], in_gaps(case), one_by_one(case)
     if gaps is not None and not any(_is_more(each, gaps) for each in found):
@@ -157,8 +163,10 @@ def _in_order(case: KernelCase) -> Iterator[Draft]:
             f" {most.sectors / most.count:.1f} sectors: its lanes are side by side"
         )
         evidence.append(Evidence("counters", text))
-    if code is not None and not told(case) and not counted:
-        where, evidence = _by_addresses(case)
+    if code is not None and not counted:
+        more, shown = _by_addresses(case, _untold(case, code))
+        if more and (not where or code.n(more) > code.n(where)):
+            where, evidence, said = more, shown, []
     if code is not None and code.whole and where:
         yield from _measured(case, code, where, evidence)
     elif evidence:
@@ -191,10 +199,19 @@ def _copied(case: KernelCase) -> Iterator[Draft]:
     yield cause.costs(eliminated(taken, code.whole), seen)
 
 
-def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
-    """Accesses whose lanes are side by side, or leave gaps for their thread's next bytes."""
+def _untold(case: KernelCase, code: KernelCode) -> set[int]:
+    """Return the accesses that the compiler says nothing of, as those of a tensor that is read as
+    another type."""
+    known = {index for each in told(case) for index in told_at(case, code, each)}
+    return {*code.named(*ACCESSES)} - known - {*case.at_lines(code, {e.line for e in told(case)})}
+
+
+def _by_addresses(case: KernelCase, among: set[int]) -> tuple[set[int], list[Evidence]]:
+    """Of these accesses, those whose lanes are side by side, or leave gaps for their thread's next
+    bytes."""
     low, high = NARROW_ACCESS_IN_ORDER
-    narrow = [each for each in worked_out(case).values() if _could_widen(each)]
+    known = worked_out(case)
+    narrow = [known[index] for index in among & known.keys() if _could_widen(known[index])]
     narrow = [each for each in narrow if not _is_kept_narrow(case, each)]
     narrow = [each for each in narrow if not _is_shifted(case, each, narrow)]
     found = [

@@ -55,6 +55,7 @@ from tileprof.analyzer.rules.tile_program import (
     cut_launches,
     redundant_work,
     thin_work,
+    wide_indices,
 )
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
@@ -70,6 +71,7 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     early_reduction.RULE,
     atomic_sums.RULE,
     slow_math.RULE,
+    wide_indices.RULE,
     redundant_work.RULE,
     redundant_work.TRAFFIC,
     cut_launches.RULE,

@@ -38,6 +38,7 @@ from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.launches import busy_share, launch_place, launch_shares, sampled_share
 from tileprof.analyzer.kernel.threads.masked import masked_of
+from tileprof.analyzer.kernel.threads.unused_rows import partly_read
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
 from tileprof.analyzer.machine.place_checks import Axis, wide_axes
@@ -89,12 +90,17 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _outside(case: KernelCase) -> Iterator[Draft]:
     """Of all ops with such tiles, the products if there are any: they are what takes time. Whole
-    iterations of a walk that are outside are told by `tail-wave`."""
+    iterations of a walk that are outside are told by `tail-wave`, and copies that nothing reads to
+    their end by `redundant-traffic`."""
     if (walk := walk_of(case.tiles)) is not None and walk.outside:
         return
     shares = launch_shares(case)
     longest = shares.index(max(shares)) if len(shares) > 1 else None
-    ops = [each for each in padded_ops(case.tiles, longest) if each.inside < 1]
+    unread = {each.tensor[1:] for each in partly_read(case.tiles)}
+    ops = [
+        each for each in padded_ops(case.tiles, longest)
+        if each.inside < 1 and not (each.op == "copy" and each.name in unread)
+    ]  # fmt: skip
     ops = [each for each in ops if each.op == _PRODUCT] or ops
     if not ops or 1 - ops[0].inside < WASTED_LANES_OUTSIDE:
         return

@@ -2,7 +2,8 @@
 
 In: a kernel.  Out: whether it does; bytes that it asks for so; accesses whose place in the row is
 made of loaded values. The bytes of its tensors do not say then what it moves: it leaves out rows
-that no number names, and takes others once more, or has them in a cache.
+that no number names, and takes others once more, or has them in a cache. And lines of accesses
+whose places are counted in more bits than they need.
 
     %3 = load %Items, [%2, %item] : int32
     %7 = load %Table, [%3, %6] : bfloat16             by a number that was loaded
@@ -58,6 +59,25 @@ def asked_by_number(kernel: TileKernel) -> dict[str, float]:
         times = math.prod(values.grid) * math.prod(float(np.mean(values.turns[n])) for n in names)
         found[op.source] = found.get(op.source, 0.0) + times * kernel.types[op.source].bits / 8
     return found
+
+
+@lru_cache(maxsize=4)
+def widened_lines(kernel: TileKernel) -> frozenset[int]:
+    """Return lines of accesses of tensors whose place is counted in 64 bits, although it is made of
+    an index, and no tensor of the kernel has more elements than 31 bits can number."""
+    sizes = [math.prod(each) for each in kernel.extents.values()]
+    if len(sizes) < len(kernel.parameters) or max(sizes, default=0) >= 1 << 31:
+        return frozenset()
+    wide, found = set[str](), set[int]()
+    for op, _ in kernel.nested:
+        held = kernel.types.get(op.source)
+        if op.name == "cast" and op.type.dtype == "int64" and held and held.dtype == "index":
+            wide.add(op.result)
+        elif op.name in ("load", "store") and op.operands[-1] in kernel.parameters:
+            found |= set() if wide.isdisjoint(op.listed) else {op.line}
+        elif op.type.dtype == "int64" and not wide.isdisjoint(op.operands):
+            wide.add(op.result)
+    return frozenset(found - {0})
 
 
 @dataclass(frozen=True, slots=True)

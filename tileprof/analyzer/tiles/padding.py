@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
@@ -92,11 +93,11 @@ class _Product:
 
 
 class _Reader:
-    """What is known of the values of a kernel, op after op."""
+    """What a kernel accesses, op after op."""
 
     def __init__(self, kernel: TileKernel, launch: int | None = None) -> None:
         self.kernel = kernel
-        self.known: dict[str, _Interval] = {}
+        self.known = bounds_of(kernel)
         self.views: dict[str, tuple[Outside | None, ...]] = {}
         """By view, or by the buffer that it is copied to: what its two dimensions reach beyond."""
         self.tensors: dict[str, str] = {}
@@ -106,7 +107,6 @@ class _Reader:
         self.count = 0
         small = _other_launches(kernel, launch)
         for op, around in kernel.nested:
-            self._value(op)
             if not small.isdisjoint(map(id, around)):
                 continue
             if op.name in ACCESSES:
@@ -116,22 +116,6 @@ class _Reader:
                 self.tensors[op.operands[1]] = self.tensors.get(op.source, op.operands[1])
             elif op.name in PRODUCTS and len(op.operands) > 2:
                 self._product(op, around)
-
-    def _value(self, op: Op) -> None:
-        given = [self.known.get(each) for each in op.operands]
-        if op.name in ("launch", "parallel"):
-            for name, extent in zip(op.arguments, op.listed):
-                self._between(name, (0, 0), self.known.get(extent))
-        elif op.name == "for" and len(given) > 1 and op.arguments:
-            self._between(op.arguments[0], given[0], given[1])
-        elif (number := op.index) is not None:
-            self.known[op.result] = number, number
-        elif len(given) == 2 and (bounds := combined(op.name, *given)) is not None:
-            self.known[op.result] = bounds
-
-    def _between(self, name: str, low: _Interval | None, stop: _Interval | None) -> None:
-        if low is not None and stop is not None and stop[1] > low[0]:
-            self.known[name] = low[0], stop[1] - 1
 
     def _access(self, op: Op, guarded: bool) -> None:
         tensor = op.operands[-1] if op.operands else ""
@@ -202,6 +186,26 @@ def _reach(beyond: Mapping[tuple[str, int], Outside], other: Outside) -> int:
     """How far tiles are known to reach along the same dimension."""
     held = beyond.get((other.tensor, other.dim))
     return held.reach if held else 0
+
+
+@lru_cache(maxsize=4)
+def bounds_of(kernel: TileKernel) -> Mapping[str, _Interval]:
+    """Return the least and the greatest number that each index value is, keyed by value; those that
+    are not known are left out."""
+    known = dict[str, _Interval]()
+    for op, _ in kernel.nested:
+        given = [known.get(each) for each in op.operands]
+        if op.name in ("launch", "parallel", "for"):
+            firsts: list[_Interval | None] = given[:1] if op.name == "for" else [(0, 0)]
+            stops = given[1:2] if op.name == "for" else [known.get(each) for each in op.listed]
+            for name, low, stop in zip(op.arguments, firsts * len(stops), stops):
+                if low is not None and stop is not None and stop[1] > low[0]:
+                    known[name] = low[0], stop[1] - 1
+        elif (number := op.index) is not None:
+            known[op.result] = number, number
+        elif len(given) == 2 and (bounds := combined(op.name, *given)) is not None:
+            known[op.result] = bounds
+    return known
 
 
 def combined(kind: str, a: _Interval | None, b: _Interval | None) -> _Interval | None:

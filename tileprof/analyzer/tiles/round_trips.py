@@ -2,14 +2,17 @@
 
 In: a kernel.  Out: `RoundTrip`s, fragments that go through shared memory and come back as they
 were; `Relay`s, tiles of tensors that go to shared memory by way of another buffer; `Carried`
-values, which an iteration of a loop stores in a tensor for the next one to load.
+values, which an iteration of a loop stores in a tensor for the next one to load; `Spread` tiles,
+whose elements are the same along an axis, and are only read one by one.
 
     for k: parallel i: … load O, [i] … store O, [i]            added up in memory
     for t: parallel i: … load H, [t - 1, i] … store H, [t, i]  handed on
+    parallel i, j: store (load V, [i]), W, [i, j]              spread: a row of W is one element
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +21,7 @@ from tileprof.analyzer.numbers.tiles import RELAYS_LEAST_BITS
 from tileprof.analyzer.tiles.effects import Effects, effects_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-__all__ = ["Carried", "Relay", "RoundTrip", "carried", "relays", "round_trips"]
+__all__ = ["Carried", "Relay", "RoundTrip", "Spread", "carried", "relays", "round_trips", "spreads"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,50 @@ class Carried:
     store: Op
     turns: float
     """Iterations of the loop."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A tile that holds each of some values several times."""
+
+    buffer: str
+    store: Op
+    """The only op that writes it."""
+    loads: tuple[Op, ...]
+    """All ops that read it."""
+    places: frozenset[tuple[str, str, int]]
+    """Loads of tensors whose places its elements choose: `load`, the tensor, and the line."""
+    times: int
+    """How many elements have the same value."""
+
+
+@lru_cache(maxsize=2)
+def spreads(kernel: TileKernel) -> tuple[Spread, ...]:
+    """Return such tiles of a kernel: another loop over their elements could take the values from
+    where they come from."""
+    effects, found = effects_of(kernel), list[Spread]()
+    for store, around in kernel.nested:
+        loop = around[-1] if around else store
+        buffer = store.operands[1] if store.name == "store" else ""
+        made = effects.made.get(buffer)
+        if made is None or made.name != "alloc" or loop.name != "parallel":
+            continue
+        depends, inside = effects.used(store.source), effects.of(loop).written
+        same = [axis for axis in loop.arguments if axis not in depends]
+        whole = sorted(store.listed) == sorted(loop.arguments)
+        times = math.prod(int(effects.values.turns.get(axis, 1)) for axis in same)
+        users = [op for op, _ in kernel.nested if buffer in map(effects.root, op.operands)]
+        loads = [op for op in users if op is not store]
+        apart = not any(op in loads for op in loop.walk())
+        loaded = any(map(effects.is_buffer, depends)) and not depends & inside
+        if whole and times > 1 and loaded and apart and {op.name for op in loads} == {"load"}:
+            places = frozenset(
+                ("load", op.source[1:], op.line) for op in kernel.named("load")
+                if op.source in kernel.parameters
+                and any(buffer in effects.used(index) for index in op.listed)
+            )  # fmt: skip
+            found.append(Spread(buffer, store, tuple(loads), places, times))
+    return tuple(found)
 
 
 @lru_cache(maxsize=2)

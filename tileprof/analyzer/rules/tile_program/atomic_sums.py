@@ -13,6 +13,10 @@ part of that, so all of these samples go but for what it takes itself.
 An atomic in a serial loop that comes to the same place in each iteration could be one after the
 loop. Where data choose the place among few elements of a tensor in global memory, a block can hold
 these in shared memory, so that the tensor takes one atomic for each of them.
+
+L2 does atomics on one element in turn. Where all that meet at an element of global memory take most
+of the kernel's time, no warp waits at them, as nobody needs their results: they hold up loads and
+stores of all blocks, wherever these are. Then a kernel without them takes what its other work does.
 """
 
 from __future__ import annotations
@@ -24,10 +28,14 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
-from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.estimates import Saving, eliminated
+from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.tile_program.numbers import (
+    ATOMIC_SUMS_BOUND,
+    ATOMIC_SUMS_EACH,
     ATOMIC_SUMS_FEWEST,
     ATOMIC_SUMS_GO,
     ATOMIC_SUMS_HELD,
@@ -63,14 +71,15 @@ def find(case: KernelCase) -> Iterator[Draft]:
         if op.name != "atomic" or op.word not in _REDUCTIONS:
             continue
         target, reduction = op.operands[-1][1:], _REDUCTIONS[str(op.word)]
-        if (meet := _meeting(effects, op, around)) >= ATOMIC_SUMS_FEWEST:
+        if (meet := round(_meeting(effects, op, around))) >= ATOMIC_SUMS_FEWEST:
             title = f"{meet:,} elements are combined by atomics on one element of `{target}`"
             static = f"the place in `{target}` is the same for {meet:,} elements"
             yield _draft(case, op, title, static, _REDUCE.format(reduction, target))
         elif (turns := _in_series(effects, op, around)) >= ATOMIC_SUMS_FEWEST:
             title = f"each iteration of a loop combines the same elements of `{target}` by atomics"
             static = f"the place in `{target}` does not change in the loop"
-            yield _draft(case, op, title, static, _AFTER.format(target), 1 - 1 / turns)
+            busy = _time_in_turn(case, effects, op, around)
+            yield _draft(case, op, title, static, _AFTER.format(target), 1 - 1 / turns, busy)
         elif often := _private(effects, op, around):
             title = f"atomics meet at few elements of `{target}` in global memory"
             static = (
@@ -80,7 +89,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
             yield _draft(case, op, title, static, _PRIVATE.format(target), 1 - 1 / often)
 
 
-def _meeting(effects: Effects, op: Op, around: tuple[Op, ...]) -> int:
+def _meeting(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
     """Return how many points of the parallel loops around an atomic combine one element.
 
     An axis that a condition depends on counts as one point: a single thread may be chosen by it.
@@ -99,14 +108,17 @@ def _placed(effects: Effects, op: Op) -> frozenset[str]:
 
 def _points(
     effects: Effects, around: tuple[Op, ...], kind: str, placed: Collection[str] = ()
-) -> int:
-    """Return how often loops of a kind run what is inside, those of `placed` indices left out."""
+) -> float:
+    """Return how often loops of a kind, or blocks, run what is inside, on average, those of
+    `placed` indices left out; an unknown extent counts once."""
+    values = effects.values
     extents = (
-        effects.values.turns.get(axis)
+        values.number(extent) if kind == "launch" else values.turns.get(axis)
         for each in around if each.name == kind
-        for axis in each.arguments if axis not in placed
+        for axis, extent in zip(each.arguments, each.listed or each.arguments)
+        if axis not in placed
     )  # fmt: skip
-    return math.prod(1 if extent is None else max(1, int(extent.min())) for extent in extents)
+    return math.prod(1 if each is None else max(1.0, float(np.mean(each))) for each in extents)
 
 
 def _in_series(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
@@ -126,6 +138,17 @@ def _in_series(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
             break
         often *= effects.values.mean_turns(loop) or ATOMIC_SUMS_FEWEST
     return often if op.result not in _results_used(effects) else 0.0
+
+
+def _time_in_turn(case: KernelCase, effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
+    """Return the share of its launch's time that L2 needs for the atomics on one element of global
+    memory; 0 where data or a condition choose who has a part in it."""
+    held, placed = effects.kernel.types.get(effects.root(op.operands[-1])), _placed(effects, op)
+    chosen = any(map(effects.is_buffer, placed)) or any(each.name == "if" for each in around)
+    if held is None or held.space != "global" or chosen or not case.launches or not case.time:
+        return 0.0
+    often = math.prod(_points(effects, around, kind, placed) for kind in ("launch", "for"))
+    return often * ATOMIC_SUMS_EACH * case.launches / (case.time * sampled_share(case))
 
 
 def _results_used(effects: Effects) -> frozenset[str]:
@@ -155,8 +178,11 @@ def _private(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
 
 
 def _draft(
-    case: KernelCase, op: Op, title: str, static: str, author: str, part: float = 1.0
-) -> Draft:
+    case: KernelCase, op: Op, title: str, static: str, author: str, part: float = 1.0,
+    busy: float = 0.0,
+) -> Draft:  # fmt: skip
+    """Return what the samples say of an atomic of which `part` goes; `busy` is the share of the
+    time, 0 to 1, that L2 needs to do all that meet at an element."""
     place = case.place(case.line(op.line), f"atomic {op.operands[-1][1:]}")
     cause = Cause(title, place, (Evidence("static", static),), author, _COMPILER)
     code = case.sampled
@@ -165,6 +191,10 @@ def _draft(
         return cause.warning()
     taken = np.maximum(code.taken(code.rows(where)), code.waiting_for(where))
     seen = sampled(code, taken, "are at them, or wait for them")
+    if busy >= ATOMIC_SUMS_BOUND and (left := reach.left(case, taken)) is not None:
+        text = f"L2 does those on one element in turn: {percent(min(busy, 1), 0)} of the time"
+        held_up = Saving(left.low * ATOMIC_SUMS_SURE, left.mid, left.high, samples=seen.samples)
+        return cause.costs(held_up, Evidence("activities", text), seen)
     if code.share(taken) < COLD:
         return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
     saving = eliminated(taken, code.whole, ATOMIC_SUMS_GO * part, ATOMIC_SUMS_SURE)

@@ -33,6 +33,7 @@ from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.points import computed_per_point
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
+from tileprof.analyzer.rules.tile_program.unread_parts import copied_for_nobody
 from tileprof.analyzer.rules.triton.corrected_sums import corrected_sums
 from tileprof.analyzer.rules.triton.needless_orders import needless_order
 from tileprof.analyzer.tiles.read_again import ReadAgain, read_again
@@ -85,6 +86,7 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
     for read in reversed(again.values()):
         if read.op.line not in twice:
             yield from _read_again(case, read)
+    yield from copied_for_nobody(case)
     yield from carried_through_memory(case)
     yield from needless_tensors(case)
     yield from split_launches(case)
