@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.calibrated import stretched
@@ -156,7 +157,30 @@ def _rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     return [(each.severity, str(each.program_gain or ""), each.title) for each in findings]
 
 
-def analyze(profile: Profile) -> Report:
+@dataclass(frozen=True)
+class Fault:
+    """A rule that raised an exception: a fault of tileprof."""
+
+    rule: str
+    kernel: str
+    """Kernel on which it failed; empty for a rule about the whole program."""
+    error: Exception
+
+    def __str__(self) -> str:
+        """Return one line: what is missing from the report, why, and what to do."""
+        of = f"kernel {self.kernel}" if self.kernel else "the program"
+        at, trace = "", self.error.__traceback__
+        while trace is not None:
+            at = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        said = " ".join(f"{type(self.error).__name__} {self.error}".split())
+        return (
+            f"rule {self.rule} failed on {of} ({said}, at {at}); the report leaves it out. This is "
+            "a fault of tileprof. Please report it, with this line."
+        )
+
+
+def analyze(profile: Profile, *, faults: list[Fault] | None = None) -> Report:
     """Return a report: where a profile's time goes, why, what to change, and the expected gain.
 
     `report.findings` has the findings, most useful first, each with `severity`, `title`, `place`,
@@ -165,18 +189,23 @@ def analyze(profile: Profile) -> Report:
 
         for finding in tileprof.analyze(tileprof.load("run.tprof")).findings:
             print(finding.severity, finding.title, finding.program_gain)
+
+    Args:
+        profile: of the program.
+        faults: where rules that raise an exception are noted, which the report then leaves out.
+            Without it, the exception of a rule is raised.
     """
     program = Program(without_native_libraries(profile))
     tree = Contexts(program)
     answers = [
-        _answers(case, tree)
+        _answers(case, tree, faults)
         for case in program.kernels
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
     claims = [_claim(found, each.case, tree) for each in answers for found in each.findings]
     of_kernels = len(claims)
     for rule in PROGRAM_RULES:
-        for draft in rule.find(program):
+        for draft in _drafts(rule.name, partial(rule.find, program), "", faults):
             claims += _of_program(rule.name, draft, tree)
     # Leads of rules about programs, for which no kernel needs a finding of its own.
     leads = [each.nodes for each in claims[of_kernels:] if each.finding.severity == "symptom"]
@@ -188,9 +217,26 @@ def analyze(profile: Profile) -> Report:
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 
 
-def _answers(case: KernelCase, tree: Contexts) -> Answers:
+def _drafts(
+    rule: str, find: Callable[[], Iterator[Draft]], kernel: str, faults: list[Fault] | None
+) -> list[Draft]:
+    """Return what a rule finds; where it fails and faults are noted, nothing."""
+    try:
+        return [*find()]
+    except Exception as error:
+        if faults is None:
+            raise
+        faults.append(Fault(rule, kernel, error))
+        return []
+
+
+def _answers(case: KernelCase, tree: Contexts, faults: list[Fault] | None) -> Answers:
     found: list[tuple[Finding, Saving | None]] = []
-    drafts = [(rule.name, draft) for rule in KERNEL_RULES for draft in rule.find(case)]
+    drafts = [
+        (rule.name, draft)
+        for rule in KERNEL_RULES
+        for draft in _drafts(rule.name, partial(rule.find, case), case.name, faults)
+    ]
     known = [each.saving.mid for _, each in drafts if each.known and each.saving is not None]
     sure = max(known, default=0.0)
     for name, draft in _after_others(case, drafts):

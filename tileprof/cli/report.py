@@ -73,25 +73,28 @@ def main(arguments: Sequence[str]) -> int:
         return _page(args)
     if args.frames is not None:
         raise UsageError("`--frames` needs `--html`", hint="Add `--html OUT`.")
-    reports = _analyzed(args.files)
+    reports, status = _analyzed(args.files)
     if args.sarif is not None:
         sarif.write(args.sarif, sarif.of_reports(reports, args.include))
         terminal.complain(f"wrote {args.sarif}")
-        return 0
-    terminal.show(_json(reports, args) if args.json else _text(reports, args))
-    return 0
+    else:
+        terminal.show(_json(reports, args) if args.json else _text(reports, args))
+    return status
 
 
-def _analyzed(files: Sequence[str]) -> dict[str, Report]:
-    from tileprof.analyzer import analyze
+def _analyzed(files: Sequence[str]) -> tuple[dict[str, Report], int]:
+    """Return the reports by file, and the exit code: 1 if a rule failed, which is complained of."""
+    from tileprof.analyzer import Fault, analyze
     from tileprof.profile import load
 
-    reports = {}
+    reports, faults = {}, list[Fault]()
     with working("", total=len(files)) as task:
         for task.done, file in enumerate(files):
             task.tell(f"analysing {file}")
-            reports[file] = analyze(load(file))
-    return reports
+            reports[file] = analyze(load(file), faults=faults)
+    for each in faults:
+        terminal.complain(str(each))
+    return reports, int(bool(faults))
 
 
 def _page(args: argparse.Namespace) -> int:
@@ -103,10 +106,10 @@ def _page(args: argparse.Namespace) -> int:
         )
     from tileprof.viewer.html import write_html
 
-    (report,) = _analyzed(args.files).values()
-    write_html(report, args.html, args.frames or "user")
+    reports, status = _analyzed(args.files)
+    write_html(reports[args.files[0]], args.html, args.frames or "user")
     terminal.complain(f"wrote {args.html}")
-    return 0
+    return status
 
 
 def _json(reports: Mapping[str, Report], args: argparse.Namespace) -> str:
