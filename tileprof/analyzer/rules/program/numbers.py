@@ -221,6 +221,10 @@ FUSION_REWRITES = (0.3, 0.65, 1.0)
 least, likely, at most. VGG-19 and an inception module (poolings, sums of gradients) lost nearly all
 of it, a residual block (batch norms, training) half (PyTorch 2.11, H200, 2026-11)."""
 
+FUSION_INFERRING = (0.3, 0.9, 1.0)
+"""The same where a program only infers: norms know their statistics, poolings keep no indices. Four
+models of convolutions lost nearly all of it (PyTorch 2.11, H200, 2026-11)."""
+
 FUSION_LAYOUTS = (0.0, 0.75, 1.0)
 """Of what channels last takes away, what goes where a compiler chooses the layout: at least,
 likely, at most. By hand: Inductor keeps channels first in training where one convolution is
