@@ -66,7 +66,9 @@ def test_rule_that_fails_costs_its_own_findings_alone(
     after = cli("report", recordings[0], "--json")
     line = after.err.splitlines()[0]
     assert after.code == 1
-    assert line.startswith("tileprof: rule spill-hot failed on kernel spilled (AssertionError two l")
+    assert line.startswith(
+        "tileprof: rule spill-hot failed on kernel spilled (AssertionError two l"
+    )
     assert "at test_cli_report.py:" in line and line.endswith("Please report it, with this line.")
     assert {each["rule"] for each in json.loads(after.out)["findings"]} == {
         each["rule"] for each in json.loads(before.out)["findings"]} - {"spill-hot"}  # fmt: skip

@@ -36,6 +36,7 @@ from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD, COOL, HARDLY_MULTIPLIES
 from tileprof.analyzer.program.convolutions import (
     changes_layout,
+    has_short_types,
     kernels_of_convolutions,
     rounds_to_tf32,
 )
@@ -272,7 +273,9 @@ def _beside_tf32(tree: Contexts, roofs: Floors) -> Iterator[Draft]:
     names = tree.profile.names
     working = tree.kind("kernel") & (tree.time > 0) & ~tree.compiling & (tree.ops >= 0)
     products = working & tree.where(lambda symbol: rounds_to_tf32(symbol.name))
-    if not products.any() or tree.backward.any() or tree.jax[products].any():
+    short = working & tree.where(lambda symbol: has_short_types(symbol.name))
+    narrower = tree.time[short].sum() >= tree.time[products].sum()
+    if narrower or tree.backward.any() or tree.jax[products].any():
         return
     layouts = working & tree.where(lambda symbol: changes_layout(symbol.name))
     others = [node for node in _moving_floats(tree, roofs) if working[node] and not products[node]]

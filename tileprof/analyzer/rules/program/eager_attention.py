@@ -29,8 +29,9 @@ from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers.shared import COLD
-from tileprof.analyzer.program.convolutions import has_short_types
+from tileprof.analyzer.program.convolutions import rounds_to_tf32
 from tileprof.analyzer.program.masks import nodes_of
+from tileprof.analyzer.rules.precision import plain_products
 from tileprof.analyzer.rules.program.numbers import (
     EAGER_ATTENTION_BETWEEN,
     EAGER_ATTENTION_LAUNCHES,
@@ -88,8 +89,9 @@ def find(program: Program) -> Iterator[Draft]:
         evidence += [Evidence("activities", lost), Evidence("activities", tree.recording)]
     pairs = zip(EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS, strict=True)
     low, mid, high = (part * between + other * multiplied for part, other in pairs)
-    short = products & tree.where(lambda symbol: has_short_types(symbol.name))
-    mid -= EAGER_ATTENTION_PRODUCTS[1] * (multiplied - float(tree.time[short].sum()))
+    plain = {case.name for case in plain_products(program)}
+    wide = tree.where(lambda symbol: symbol.name in plain or rounds_to_tf32(symbol.name))
+    mid -= EAGER_ATTENTION_PRODUCTS[1] * float(tree.time[products & wide].sum())
     likely = tree.unrecorded * late
     yield Draft(
         "suggestion", f"Attention is written as separate operations at {tree.told(first)}, not as "

@@ -9,8 +9,8 @@ longest of them does in one visit, since that one has the most to read and write
 kernel takes longer than its bytes do at the memory's measured rate, since a compiler writes another
 one (`rewritten`). So a single kernel counts too that takes twice as long as that. A backward pass
 wants some of the results in between, and a reduction has to end before its result is used, so three
-quarters of the difference are likely in training, half of it is sure. At most the longest kernel
-comes to the memory's whole rate, too. Of the gaps before n launches (n - 1) / n
+quarters of the difference are likely, half of it is sure. At most, a compiler's kernel comes to the
+memory's whole rate. Of the gaps before n launches (n - 1) / n
 go, half of that for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is
 memory-bound work too: its fused form is a multiplication and a sum, which takes as long as its
 bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves it out.
@@ -266,7 +266,7 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
             FUSION_PARTS, rewrites, FUSION_LAYOUTS, layouts.saved, strict=True
         )
     )
-    high += (1 - SHORTFALLS_REWRITTEN) * sum(run.longest for run in runs)
+    high += (1 - SHORTFALLS_REWRITTEN) * sum(run.longest for run in runs if run.by_rewriting)
     of_exposed = tree.exposed(layouts.nodes, likely)
     exposed = (exposed * above + of_exposed * likely + gone) / (above + likely + gone)
     unrecorded += gone + of_exposed * layouts.saved[-1]
