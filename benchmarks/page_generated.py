@@ -58,6 +58,7 @@ _ASKED = {
     "first": ("the right cause first", 0.80),
     "top_three": ("in the first three", None),
     "placed": ("at the right place", None),
+    "gap_placed": ("no right cause, but the gap to the least time, at the right place", None),
     "gain_error": ("median error of the gain", 0.35),
     "inside": ("true gain inside the interval", 0.77),
     "inside_of_told": ("… among the stated gains", None),

@@ -56,6 +56,9 @@ gradients, or training with AdamW; which of the two is drawn as well. Models, in
 as their authors gave them. `python -m benchmarks.programs.run --problems CHECKOUT` measures them
 with the standard changes that apply to any model. Terms are those of [real
 programs](real-programs.md).
+
+A model is measured in one draw only, by an analyzer that was fixed before; the newest draw comes
+first. From then on it is a development program, on which rules are improved.
 """
 AGAIN = """## Measured again
 
@@ -94,33 +97,39 @@ def write() -> None:
 
 
 def others_page(records: Sequence[Record]) -> Iterator[str]:
-    """Yield the lines of the page of other authors' models; records are parts of runs."""
-    rows = [row for record in records for row in record["rows"]]
-    yield from _opening(OTHERS, records, rows)
-    yield from _changes(rows)
+    """Yield the lines of the page of other authors' models; records are parts of draws.
+
+    Records of one analyzer are one draw: no model is measured by two of them.
+    """
+    yield OTHERS
+    draws = sorted(_runs_by_analyzer(records).values(), key=_date, reverse=True)
+    for number, parts in zip(range(len(draws), 0, -1), draws, strict=True):
+        yield f"## Draw {number}"
+        yield ""
+        yield from _runs(parts)
+        yield ""
+        rows = [row for record in parts for row in record["rows"]]
+        yield from _scores(rows)
+        yield from _programs(rows)
+    yield from _changes([row for parts in draws for record in parts for row in record["rows"]])
 
 
 def page(records: Sequence[Record]) -> Iterator[str]:
     """Yield the page's lines; records are parts of one run, or several runs."""
     later = [record for record in records if record.get("again")]
     rows = [row for record in records if record not in later for row in record["rows"]]
-    yield from _opening(TEXT, records, rows)
-    yield from _gpt2(rows)
-    yield from _changes(rows)
-    if later:
-        yield AGAIN
-        yield from _again(later)
-
-
-def _opening(text: str, records: Sequence[Record], rows: Sequence[Record]) -> Iterator[str]:
-    """Yield what both pages begin with: their text, runs, scores and first suggestions."""
-    yield text
+    yield TEXT
     yield from _runs(records)
     yield ""
     yield from _scores(rows)
     yield "## First suggestions"
     yield ""
     yield from _programs(rows)
+    yield from _gpt2(rows)
+    yield from _changes(rows)
+    if later:
+        yield AGAIN
+        yield from _again(later)
 
 
 def _runs(records: Sequence[Record]) -> Iterator[str]:
@@ -148,15 +157,24 @@ def _runs(records: Sequence[Record]) -> Iterator[str]:
 
 def _again(records: Sequence[Record]) -> Iterator[str]:
     """Yield a section for each analyzer, in the order of their first runs."""
-    runs: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda each: str(each["circumstances"]["date"])):
-        runs.setdefault(record["frozen"]["analyzer"], []).append(record)
-    for analyzer, parts in runs.items():
+    for analyzer, parts in _runs_by_analyzer(records).items():
         rows = [row for record in parts for row in record["rows"]]
         yield f"### {parts[0]['circumstances']['date']} UTC, analyzer `{analyzer[:12]}`"
         yield ""
         yield from _scores(rows)
         yield from _programs(rows)
+
+
+def _runs_by_analyzer(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return records by the hash of their analyzer, in the order of their first runs."""
+    runs: dict[str, list[Record]] = {}
+    for record in sorted(records, key=lambda each: str(each["circumstances"]["date"])):
+        runs.setdefault(record["frozen"]["analyzer"], []).append(record)
+    return runs
+
+
+def _date(parts: Sequence[Record]) -> str:
+    return str(parts[0]["circumstances"]["date"])
 
 
 def _scores(rows: Sequence[Record]) -> Iterator[str]:

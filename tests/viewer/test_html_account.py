@@ -13,7 +13,7 @@ from tests.viewer.html_reports import below_roofs, report
 from tests.viewer.samples import profile_of
 from tileprof.analyzer import Report, analyze
 from tileprof.viewer.findings import ReportOptions, render_reports
-from tileprof.viewer.findings.account import account_text, gains
+from tileprof.viewer.findings.account import gains
 from tileprof.viewer.html.page import report_data
 
 MADE = [
@@ -104,7 +104,7 @@ def test_the_page_says_what_the_text_report_says(make: Any) -> None:
         assert sentence in text
     for _, name, _, time in held["parts"]:
         if time > 0.005 * held["time"]:
-            assert f"{100 * time / held['time']:.1f} % {name}" in text
+            assert re.search(rf"{100 * time / held['time']:.1f} % \S* ?{name}", text)
 
 
 def test_the_most_is_not_said_where_it_rests_on_what_is_not_known() -> None:
@@ -118,7 +118,6 @@ def test_the_most_is_not_said_where_it_rests_on_what_is_not_known() -> None:
         assert held is not None
         assert (held.floor, held.unknown) == pytest.approx((0.5 * MS, time))
         assert any("at most" in each for each in gains(held)) is said
-        assert ("at most" in " ".join(account_text(held))) is said
 
 
 def test_without_a_timed_device_there_is_no_account() -> None:

@@ -39,6 +39,9 @@ class Judged:
     """Place of the first right cause among causes, from 1."""
     placed: bool
     """Whether that finding names a right line or operation."""
+    gap_placed: bool
+    """Whether no right cause is named, but that the kernel is far from its least time, and at a
+    right line or operation."""
     gain: tuple[float, float, float] | None
     """Gain that the first right finding predicts: low, middle, high."""
     first: str
@@ -102,6 +105,9 @@ def judged(row: Row, known: bool = True) -> Judged:
         case=row["case"], family=row["family"], operator=row["operator"], kind=row["kind"],
         known=known, true=time.get("ratio"), ranked=row["kind"] == "defect" and costs,
         rank=_rank(said, right), placed=planted is not None and _near(planted, row),
+        gap_placed=planted is None and any(
+            each["rule"] == "far-from-floor" and _near(each, row) for each in row["findings"]
+        ),
         gain=tuple(planted["gain"]) if planted and planted["gain"] else None,
         first=said[0]["rule"] if said else "",
         loud=tuple(each["rule"] for each in said if clean and _loud(each)),
@@ -175,6 +181,7 @@ def summary(
         "first": _share(ranked, lambda c: c.rank == 1),
         "top_three": _share(ranked, lambda c: c.rank is not None and c.rank <= 3),
         "placed": _share(ranked, lambda c: c.placed),
+        "gap_placed": _share(ranked, lambda c: c.gap_placed),
         "gain_error": _median(c.own_error for c in ranked),
         "inside": _share(ranked, lambda c: c.inside),
         "told": _share(ranked, lambda c: c.gain is not None),

@@ -1,7 +1,7 @@
 """Account of the devices' time, in the lines that open a report, and in the words of its page.
 
-In: an account.  Out: sentences: shares of floors, causes and idle time; what the program could
-reach at most, and what its first changes likely bring.
+In: an account.  Out: its parts with bars, and sentences: idle time and its reasons, what the
+program could reach at most, and what its first changes likely bring.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from typing import Literal, TypeAlias
 from tileprof.analyzer import Account
 from tileprof.analyzer.shortfalls import SHORTFALLS
 from tileprof.profile.units import format_percent, format_value
+from tileprof.viewer.findings.paper import Paper
+from tileprof.viewer.text import bar
 
 _LEAST = 0.005
 """Share of the time from which on a part is named."""
 _REASONS = 3
 """Largest number of reasons of idle time that are named."""
+_BAR = 12
+"""Cells of the bar of a whole."""
+_WIDE = 60
+"""Cells of a terminal from which on parts have bars."""
 
 _UNKNOWN_WORK = "what these kernels move is not known"
 _UNMEASURED = "the device's roofs were not measured (`tileprof doctor --roofs`)"
@@ -67,23 +73,29 @@ def _limits(account: Account) -> str:
     )
 
 
-def account_text(account: Account) -> Iterator[str]:
-    """Yield the sentences that open a report."""
+def account_text(account: Account, paper: Paper) -> Iterator[str]:
+    """Yield a line for each part of the devices' time, and sentences on what it does not show."""
     time = account.time
-    shown = [
-        f"{format_percent(part.time / time)} % {_words(part)}"
-        for part in parts_of(account)
-        if part.time > _LEAST * time
-    ]
-    yield f"Devices' time in steps, {format_value(time, 'ns')}: {', '.join(shown)}."
+    yield from paper.sentence(f"Devices' time in steps, {format_value(time, 'ns')}:")
+    for part in parts_of(account):
+        if part.time > _LEAST * time:
+            yield from _drawn(part, part.time / time, paper)
     if idle := [(name, part) for name, part in account.idle if part > _LEAST * time]:
         whole = format_percent(sum(part for _, part in account.idle) / time)
         named = ", ".join(
             f"{name} {format_percent(part / time)} %" for name, part in idle[:_REASONS]
         )
-        yield f"Idle, a part of the above: {whole} % ({named})."
-    yield from notes(account)
-    yield from gains(account)
+        yield from paper.sentence(f"Idle, a part of the above: {whole} % ({named}).")
+    for each in notes(account):
+        yield from paper.sentence(each)
+
+
+def _drawn(part: Part, share: float, paper: Paper) -> Iterator[str]:
+    """Yield the share, a bar and the words of a part."""
+    drawn = f"{format_percent(share):>7} %  "
+    if paper.width >= _WIDE:
+        drawn += f"{bar(share, _BAR, paper.glyphs)}  "
+    yield from paper.beside(drawn, _words(part))
 
 
 def notes(account: Account) -> Iterator[str]:
@@ -122,4 +134,4 @@ def gains(account: Account) -> Iterator[str]:
 
 
 def _words(part: Part) -> str:
-    return f"{part.name} ({part.meaning})" if part.meaning else part.name
+    return f"{part.name}: {part.meaning}" if part.meaning else part.name

@@ -17,7 +17,7 @@ from tileprof.errors import UsageError
 from tileprof.profile.transform.operations import regular
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
-from tileprof.viewer.findings.account import account_text
+from tileprof.viewer.findings.account import account_text, gains
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
 from tileprof.viewer.findings.evidence import WORDS
 from tileprof.viewer.findings.options import ReportOptions
@@ -39,7 +39,11 @@ def author_text(
 ) -> list[str]:
     """Return the lines of the report of this name."""
     report = reports[name]
-    head = [*_title(name, report, paper, many=len(reports) > 1), *_about(report, options, paper)]
+    head = [
+        *_title(name, report, paper, many=len(reports) > 1),
+        *_about(report, options, paper),
+        *paper.sentence(tiers_text(report.tiers)),
+    ]
     tail = [*_together(report, paper), *runs_text(report.runs, paper)]
     sources = SourceTexts(report.program.profile)
     entries = [entry(each, "author", paper, sources) for each in report.findings]
@@ -118,7 +122,6 @@ def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]
     if many or not titles:
         yield paper.line(name, "1")
     yield from titles
-    yield from paper.sentence(tiers_text(report.tiers))
     yield from missing_from(profile, paper.width, paper.glyphs, paper.color)
 
 
@@ -137,11 +140,12 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
     said = f"{count} kernel{'s' if count > 1 else ''}, {time}{_of_the_run(program)}: "
+    if report.account is not None and options.include is None:
+        yield from paper.sentence(" ".join(gains(report.account)), "1")
     yield from paper.sentence(f"{said}{count_text(findings) or 'no optimisation found'}.")
     yield from _training(program, paper)
     if report.account is not None and options.include is None:
-        for each in account_text(report.account):
-            yield from paper.sentence(each)
+        yield from account_text(report.account, paper)
     if findings and options.include is None:
         yield from _silent(report, paper)
 

@@ -40,6 +40,12 @@ class Paper:
         """Wrap a text to as many lines as it needs."""
         return self._wrapped(text, style, indent, indent)
 
+    def beside(self, head: str, text: str) -> list[str]:
+        """Wrap a text beside a head, which is as wide in each line as it is in the first."""
+        blank = " " * len(head)
+        wrapped = self._wrapped(text, "", blank, blank)
+        return [head + line[len(head) :] if at == 0 else line for at, line in enumerate(wrapped)]
+
     def field(self, name: str, text: str, style: str = "") -> list[str]:
         """Return a name, then text beside it."""
         head = f"{_INDENT}{name:<{_NAME}}"
