@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.analyzer.made import Made, program
 from tileprof.analyzer import analyze, report
 from tileprof.analyzer.drafts import KernelRule
+from tileprof.analyzer.rules import KERNEL_RULES
 from tileprof.profile import load, save
 
 DATA = Path(__file__).parents[1] / "data"
@@ -55,12 +57,12 @@ def test_rule_that_fails_costs_its_own_findings_alone(
     spilling = {each["place"]["kernel"] for each in json.loads(before.out)["findings"]
                 if each["rule"] == "spill-hot"}  # fmt: skip
 
-    def fail(case: Any) -> None:
+    def fail(case: Any) -> Iterator[Any]:
         if case.name in spilling:
             raise AssertionError("two\nlines")
         return iter(())
 
-    failing = (*(each for each in report.KERNEL_RULES if each.name != "spill-hot"),
+    failing = (*(each for each in KERNEL_RULES if each.name != "spill-hot"),
                KernelRule("spill-hot", fail))  # fmt: skip
     monkeypatch.setattr(report, "KERNEL_RULES", failing)
     after = cli("report", recordings[0], "--json")
@@ -69,7 +71,8 @@ def test_rule_that_fails_costs_its_own_findings_alone(
     assert line.startswith(
         "tileprof: rule spill-hot failed on kernel spilled (AssertionError two l"
     )
-    assert "at test_cli_report.py:" in line and line.endswith("Please report it, with this line.")
+    assert "at test_cli_report.py:" in line
+    assert line.endswith("Please report it, with this line.")
     assert {each["rule"] for each in json.loads(after.out)["findings"]} == {
         each["rule"] for each in json.loads(before.out)["findings"]} - {"spill-hot"}  # fmt: skip
     with pytest.raises(AssertionError, match="two"):

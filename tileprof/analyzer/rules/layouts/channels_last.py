@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.fixes import CHANNELS_LAST
@@ -211,10 +211,9 @@ def _undone(tree: Contexts) -> tuple[float, float]:
 
     A copy before each of them moves as many bytes as it does.
     """
+    outside = ~tree.below(written_out(tree))
     convolutions, contiguous = (
-        tree.where(lambda symbol, name=name: symbol.kind == "op" and bool(name.match(symbol.name)))
-        & ~tree.below(written_out(tree))
-        for name in (_CONVOLUTION, _CONTIGUOUS)
+        outside & _operations(tree, name) for name in (_CONVOLUTION, _CONTIGUOUS)
     )
     often = float(tree.count[convolutions & ~tree.backward].sum())
     between = float(tree.count[contiguous & ~tree.backward].sum())
@@ -222,6 +221,11 @@ def _undone(tree: Contexts) -> tuple[float, float]:
     if not often or between < CHANNELS_LAST_UNDONE * often:
         return 0.0, 0.0
     return min(1.0, between / often), float(tree.time[tree.below(contiguous)].sum())
+
+
+def _operations(tree: Contexts, name: re.Pattern[str]) -> Mask:
+    """Return PyTorch's operations whose names match."""
+    return tree.where(lambda symbol: symbol.kind == "op" and bool(name.match(symbol.name)))
 
 
 def layouts_told(tree: Contexts) -> list[int]:
