@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 
 from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.calibrated import stretched
@@ -165,19 +164,6 @@ class Fault:
     kernel: str
     """Kernel on which it failed; empty for a rule about the whole program."""
     error: Exception
-
-    def __str__(self) -> str:
-        """Return one line: what is missing from the report, why, and what to do."""
-        of = f"kernel {self.kernel}" if self.kernel else "the program"
-        at, trace = "", self.error.__traceback__
-        while trace is not None:
-            at = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-            trace = trace.tb_next
-        said = " ".join(f"{type(self.error).__name__} {self.error}".split())
-        return (
-            f"rule {self.rule} failed on {of} ({said}, at {at}); the report leaves it out. This is "
-            "a fault of tileprof. Please report it, with this line."
-        )
 
 
 def analyze(profile: Profile, *, faults: list[Fault] | None = None) -> Report:

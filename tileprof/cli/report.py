@@ -6,7 +6,9 @@ import argparse
 import json
 import shutil
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
@@ -16,7 +18,7 @@ from . import sarif, terminal
 from .parsing import Command, Parser, frames, one_of
 
 if TYPE_CHECKING:
-    from tileprof.analyzer import Report
+    from tileprof.analyzer import Fault, Report
 
 USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --sarif OUT | --html OUT [--frames WHICH]]"
 _HEIGHT = 50
@@ -84,17 +86,29 @@ def main(arguments: Sequence[str]) -> int:
 
 def _analyzed(files: Sequence[str]) -> tuple[dict[str, Report], int]:
     """Return the reports by file, and the exit code: 1 if a rule failed, which is complained of."""
-    from tileprof.analyzer import Fault, analyze
+    from tileprof.analyzer import analyze
     from tileprof.profile import load
 
-    reports, faults = {}, list[Fault]()
+    reports: dict[str, Report] = {}
+    faults: list[Fault] = []
     with working("", total=len(files)) as task:
         for task.done, file in enumerate(files):
             task.tell(f"analysing {file}")
             reports[file] = analyze(load(file), faults=faults)
     for each in faults:
-        terminal.complain(str(each))
+        terminal.complain(_complaint(each))
     return reports, int(bool(faults))
+
+
+def _complaint(fault: Fault) -> str:
+    """Return one line: what is missing from the report, why, and what to do."""
+    last = traceback.extract_tb(fault.error.__traceback__)[-1]
+    said = " ".join(f"{type(fault.error).__name__} {fault.error}".split())
+    of = f"kernel {fault.kernel}" if fault.kernel else "the program"
+    return (
+        f"rule {fault.rule} failed on {of} ({said}, at {Path(last.filename).name}:{last.lineno});"
+        " the report leaves it out. This is a fault of tileprof. Please report it, with this line."
+    )
 
 
 def _page(args: argparse.Namespace) -> int:
