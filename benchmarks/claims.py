@@ -210,6 +210,72 @@ _POWERS_OF_TWO_STEPS = (
     ("Power[bx * columns, k * (depth // 32)]", "Power[bx * columns, k // 2 * (depth // 16)]"),
     ("power[i, j // 32]", "power[i, k % 2 * (depth // 32) + j // 32]"),
 )  # fmt: skip
+_WORDS_SHARED = (
+    ("    with T.Kernel(T.ceildiv(N, blocks), threads=256) as bx:\n",
+     "    with T.Kernel(T.ceildiv(N, blocks), threads=256) as bx:\n"
+     "        held = T.alloc_shared((16, blocks), T.uint32)\n"
+     "        T.copy(Data[0, bx * blocks], held)\n"),
+    ("                    Out[w, counter] = (state[w] + start[w]) ^ Data[w, counter]\n",
+     "                    held[w, i] = (state[w] + start[w]) ^ held[w, i]\n"
+     "        T.copy(held, Out[0, bx * blocks])\n"),
+)  # fmt: skip
+_WORDS_ALIGNED = (
+    ("word = T.alloc_shared((PAGE + 1,), T.int32)",
+     "word = T.alloc_shared((PAGE + 4,), T.int32)"),
+    ("        for i in T.Parallel(PAGE + 1):\n"
+     "            at = part * PAGE + i - 1\n"
+     "            word[i] = T.if_then_else(at >= 0, X[s, T.max(at, 0)], 0)\n",
+     "        T.copy(X[s, part * PAGE : (part + 1) * PAGE], word[4 : PAGE + 4])\n"
+     "        for i in T.Parallel(1):\n"
+     "            at = part * PAGE + i - 1\n"
+     "            word[3 + i] = T.if_then_else(at >= 0, X[s, T.max(at, 0)], 0)\n"),
+    ("cost(word[i + 1] ^ word[i])", "cost(word[i + 4] ^ word[i + 3])"),
+)  # fmt: skip
+_ATOMS_IN_PAIRS = (
+    ("basis = T.alloc_shared((near, CENTRES)", "basis = T.alloc_shared((2 * near, CENTRES)"),
+    ("feature = T.alloc_shared((near, dim)", "feature = T.alloc_shared((2 * near, dim)"),
+    ("made = T.alloc_fragment((near, dim)", "made = T.alloc_fragment((2 * near, dim)"),
+    ("total = T.alloc_fragment((dim,), T.float32)",
+     "held = T.alloc_shared((2 * near, dim), T.float32)\n"
+     "        total = T.alloc_fragment((2, dim), T.float32)"),
+    ("T.serial(per_block)", "T.serial(per_block // 2)"),
+    ("atom = bv * per_block + n", "atom = bv * per_block + 2 * n"),
+    ("T.Parallel(near, CENTRES)", "T.Parallel(2 * near, CENTRES)"),
+    ("Distance[atom, e]", "Distance[atom + e // near, e % near]"),
+    ("            for e, j in T.Parallel(near, dim):\n"
+     "                feature[e, j] = Feature[Neighbour[atom, e], j]\n",
+     "            for e, j in T.Parallel(2 * near, dim):\n"
+     "                feature[e, j] = Feature[Neighbour[atom + e // near, e % near], j]\n"),
+    ("            for e, j in T.Parallel(near, dim):\n"
+     "                made[e, j] *= T.cast(feature[e, j], T.float32)\n"
+     "            T.reduce_sum(made, total, dim=0)\n"
+     "            T.copy(total, Message[atom, 0:dim])\n",
+     "            for e, j in T.Parallel(2 * near, dim):\n"
+     "                held[e, j] = made[e, j] * T.cast(feature[e, j], T.float32)\n"
+     "            T.reduce_sum(T.view(held, (2, near, dim)), total, dim=1)\n"
+     "            T.copy(total, Message[atom : atom + 2, 0:dim])\n"),
+)  # fmt: skip
+_ROW_OF_CELLS = (
+    ("    roi = pid // per_box\n    cell = pid % per_box\n",
+     "    roi = pid // cells\n    row = pid % cells\n"),
+    ("    acc = tl.zeros((BLOCK_C,), dtype=tl.float32)\n"
+     "    for sub in tl.static_range(4):\n"
+     "        y = upper + step_y * (cell // cells + 0.25 + 0.5 * (sub // 2))\n"
+     "        x = left + step_x * (cell % cells + 0.25 + 0.5 * (sub % 2))\n"
+     "        acc += bilinear(base, y, x, H, W, C, offs_c, mask_c)\n"
+     "    tl.store(out_ptr + pid * C + offs_c, (acc * 0.25).to(tl.float16), mask=mask_c)\n",
+     "    for column in range(cells):\n"
+     "        acc = tl.zeros((BLOCK_C,), dtype=tl.float32)\n"
+     "        for sub in tl.static_range(4):\n"
+     "            y = upper + step_y * (row + 0.25 + 0.5 * (sub // 2))\n"
+     "            x = left + step_x * (column + 0.25 + 0.5 * (sub % 2))\n"
+     "            acc += bilinear(base, y, x, H, W, C, offs_c, mask_c)\n"
+     "        out = out_ptr + (pid * cells + column) * C + offs_c\n"
+     "        tl.store(out, (acc * 0.25).to(tl.float16), mask=mask_c)\n"),
+    ("[(box.shape[0] * 49, ", "[(box.shape[0] * 7, "),
+)  # fmt: skip
+_CHANCE_OK = "1.0 - tl.exp(log_err)"
+"""What the logarithm of a kernel is taken of."""
 
 
 def _logarithm(name: str, written: str) -> tuple[tuple[str, str], ...]:
@@ -340,6 +406,45 @@ CLAIMS = (
           (("block = 512", "block = 128"),)),
     Claim("triton-rolling_corr", "narrow-access", "an element a thread, as many warps more",
           (("num_warps=4", "num_warps=16"),)),
+    Claim("tile-chacha_words", "narrow-access", "words through shared memory", _WORDS_SHARED),
+    Claim("tile-gorilla_bits", "narrow-access", "words copied to where they are aligned",
+          _WORDS_ALIGNED),
+    Claim("tile-quotient_rows", "narrow-access", "half as many threads",
+          (("threads=128", "threads=64"),)),
+    Claim("tile-quotient_rows", "narrow-access", "twice as many rows",
+          (("BLOCK_N = 32", "BLOCK_N = 64"),)),
+    Claim("triton-codebook_matvec", "narrow-access", "half as many warps",
+          (("num_warps=4", "num_warps=2"),)),
+    Claim("triton-codebook_matvec", "narrow-access", "half as many rows, twice as many codes",
+          (("BLOCK_M, BLOCK_G = 16, 32", "BLOCK_M, BLOCK_G = 8, 64"),)),
+    Claim("triton-codebook_matvec", "occupancy-limited", "half as many rows",
+          (("BLOCK_M, BLOCK_G = 16, 32", "BLOCK_M, BLOCK_G = 8, 32"),)),
+    Claim("tile-farthest_points", "occupancy-limited", "1,024 threads",
+          (("threads=512", "threads=1024"),)),
+    Claim("tile-weno_flux", "occupancy-limited", "512 threads", (("threads=256", "threads=512"),)),
+    Claim("tile-weno_flux", "occupancy-limited", "half as many cells",
+          (("cells = 1024", "cells = 512"),)),
+    Claim("tile-arm_poses", "occupancy-limited", "a pose a thread",
+          (("BLOCK: int = 256", "BLOCK: int = 128"),)),
+    Claim("tile-arm_poses", "occupancy-limited", "a pose a thread, as many poses a block",
+          (("threads=128", "threads=256"),)),
+    Claim("tile-edge_messages", "tensor-core-missed", "two atoms at a time", _ATOMS_IN_PAIRS),
+    Claim("tile-edge_messages", "spill-hot", "256 threads", (("threads=128", "threads=256"),)),
+    Claim("tile-arc_margin", "pipeline-too-shallow", "four stages",
+          (("num_stages=3", "num_stages=4"),)),
+    Claim("tile-arc_margin", "pipeline-too-shallow", "six stages of half the depth",
+          (("128, 128, 64", "128, 128, 32"), ("num_stages=3", "num_stages=6"))),
+    Claim("triton-nlms_filter", "bank-conflict", "one warp", (("num_warps=4", "num_warps=1"),)),
+    Claim("triton-nlms_filter", "bank-conflict", "one warp of half as many channels",
+          (("BLOCK = 64", "BLOCK = 32"), ("num_warps=4", "num_warps=1"))),
+    Claim("triton-ldpc_checks", "bank-conflict", "one warp of a quarter of the words",
+          (("BLOCK_W = 256", "BLOCK_W = 64"), ("num_warps=4", "num_warps=1"))),
+    Claim("triton-roi_align", "small-block", "one warp", (("num_warps=2", "num_warps=1"),)),
+    Claim("triton-roi_align", "small-block", "a row of cells a program", _ROW_OF_CELLS),
+    Claim("triton-genotype_calls", "slow-math", "logarithm approximate",
+          _logarithm(_CHANCE_OK, f"{FAST_LOGARITHM}({_CHANCE_OK})")),
+    Claim("triton-genotype_calls", "slow-math", "logarithm to the base of 2",
+          _logarithm(_CHANCE_OK, f"(tl.log2({_CHANCE_OK}) * 0.6931472)")),
 )  # fmt: skip
 """Suggestions of which arithmetic alone does not say whether they are true."""
 

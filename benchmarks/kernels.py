@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import gpu_costs
 import measuring
 from gpu_attention import attention_groups
+from gpu_early import early_costs
 from gpu_int4 import gemm_int4, int4_peers
 from gpu_memory import elementwise, normalisations
 from gpu_peers import Spec, compile_peers
@@ -72,6 +73,7 @@ def groups(quick: bool) -> Iterator[Group]:
     yield Group("memory normalisations", partial(normalisations, quick))
     yield Group("memory elementwise", elementwise)
     yield Group("launch", gpu_costs.launch_costs)
+    yield Group("launch early", early_costs)
     yield Group("compile", gpu_costs.compile_costs)
     yield from square(4096)
     for m in (16, 32, 64, 128, 256):

@@ -70,6 +70,7 @@ class FakeDriver:
         self.cluster_dims = 0
         """`__cluster_dims__` of every function."""
         self.resident_clusters = 1000
+        self.version = 13000
         self.resident_blocks = 32
         """Clusters that run at once."""
         self._threads = threading.local()
@@ -139,7 +140,7 @@ class FakeDriver:
     def cuInit(self, flags: int) -> None: ...
 
     def cuDriverGetVersion(self, out: int) -> None:
-        self._out(out, ctypes.c_int, 13000)
+        self._out(out, ctypes.c_int, self.version)
 
     def cuGetErrorName(self, code: int, out: int) -> None:
         self._text(out, f"CUDA_ERROR_{code}")

@@ -632,6 +632,38 @@ def test_counters_of_streams(
     assert len(set(counters)) == 4
 
 
+STREAMS = """
+#define TP_EXPORT extern "C" __attribute__((visibility("default")))
+struct Number { signed char type, device; long long number; };
+TP_EXPORT long long number = 5, asked = 0;
+TP_EXPORT Number current(signed char device) { return {1, device, number}; }
+TP_EXPORT int handle(int, int, void **out) { ++asked; *out = (void *)(0x500 + number); return 0; }
+"""
+
+
+def test_the_handle_of_a_stream_is_asked_for_once(
+    gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And again when another stream is current, whose number PyTorch gives at each call."""
+    compiler = find_compiler()
+    assert compiler is not None
+    library = ctypes.CDLL(str(build(STREAMS, (), compiler, name="streams")))
+    number, asked = (ctypes.c_longlong.in_dll(library, each) for each in ("number", "asked"))
+    words = (ctypes.c_uint64 * 7).from_address(cuda_native._exchange_api(torch))
+    copied = (ctypes.c_uint64 * 7)(*words[:6], address_of(library.handle))
+    monkeypatch.setattr(cuda_native, "_exchange_api", lambda torch: ctypes.addressof(copied))
+    monkeypatch.setattr(cuda_native, "find_current_number", lambda: address_of(library.current))
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(2):
+        add(a, b, c)
+    for number.value in (5, 5, 6, 6, 5):
+        add(a, b, c)
+    assert len(slow) == 2
+    assert [each.stream for each in gpu.launches[2:]] == [0x505, 0x505, 0x506, 0x506, 0x505]
+    assert asked.value == 3
+
+
 def test_all_launches_are_ready_before_one_starts(
     gpu: FakeDriver, slow: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,14 @@ def test_an_early_start_is_asked_for(gpu: FakeDriver, cluster: int, waits: bool)
     assert (gpu.launches[0].cluster, gpu.launches[0].early) == (cluster, waits)
 
 
+def test_a_driver_that_cannot_record_an_early_start_is_not_asked(gpu: FakeDriver) -> None:
+    """A graph could not be captured otherwise; the kernel is right without."""
+    gpu.version = 12020
+    held, _ = executable(gpu, replace(SPEC, waits=True))
+    held.run([aligned((5, 136)), aligned((5, 136)), 0.5, 1], (5, 136))
+    assert not gpu.launches[0].early
+
+
 def test_clusters_of_the_text(gpu: FakeDriver) -> None:
     """A function that says its cluster itself is launched by whole clusters without asking."""
     gpu.cluster_dims = 2

@@ -30,9 +30,9 @@ class LaunchSchedule:
     shared: int = 0
     """Shared memory of a block, in bytes."""
     releases: bool = False
-    """Whether the launch after this one may start while this one runs."""
+    """Whether the next launch on the stream, if it waits, may start while this one runs."""
     waits: bool = False
-    """Whether it may start while the launch before it runs, for whose end it then waits."""
+    """Whether it may start while the previous launch on the stream runs, for whose end it waits."""
     sample_counts: int = 0
     """Offset in shared memory where warps count their states, in bytes."""
     sampled_warps: int = 0

@@ -78,8 +78,8 @@ class Controls:
     fast_math: bool = False
     """Whether exponentials may use one instruction each: denormal results become 0, and `exp` is
     less exact."""
-    early_launch: bool = False
-    """Whether a launch of this kernel, after its first one, starts while the previous one ends."""
+    early_launch: bool | None = None
+    """Whether a launch may start while the one before it on its stream ends, and waits for it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

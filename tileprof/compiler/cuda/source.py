@@ -108,7 +108,8 @@ class LaunchSpec:
     sampled_warps: int = 0
     """Warps that are sampled, from the first; 0: there is no sampler."""
     waits: bool = False
-    """Whether it may start while the launch before it runs, for whose end it waits by itself."""
+    """Whether it may start while the previous launch on the stream runs: it waits for the end of
+    that by itself."""
     rows: tuple[RowsSpec, ...] = ()
     """Conditions of copies without a tensor map on extents that are known at launch only."""
 

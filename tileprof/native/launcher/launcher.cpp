@@ -16,20 +16,19 @@ static const char *const kName = "tileprof.launcher";
 static const int kMostPlans = 32;
 
 // Whether the environment asks for another device or for plain Python.  It may change at any time,
-// and then one of its pointers does: only after that its texts are read again.
+// and then one of its pointers does: only after that its texts are read again.  An array of pointers
+// that stays where it is has room for those that it had.
 class Settings {
  public:
   bool ask_for_more() {
     if (!environ) return false;
-    const char *const *seen = seen_.data();
-    char **now = environ;
-    while (seen && *now && *now == *seen) ++now, ++seen;
-    if (!seen || *now != *seen) read();
+    if (environ != array_ || memcmp(environ, seen_.data(), seen_.size() * sizeof(char *))) read();
     return more_;
   }
 
  private:
   void read() {
+    array_ = environ;
     seen_.clear();
     more_ = false;
     for (char **each = environ; *each; each++) {
@@ -39,6 +38,7 @@ class Settings {
     }
     seen_.push_back(nullptr);
   }
+  char **array_ = nullptr;
   std::vector<const char *> seen_;
   bool more_ = false;
 };
@@ -49,8 +49,22 @@ struct Launcher {
   std::vector<PlanReference> plans;
 };
 
+// The type of capsules, and where their pointers lie in them, in bytes; 0 where that is not known.
+static PyObject *capsule_type;
+static int64_t type_at, pointer_at;
+
+// Read the pointer without a comparison of names: objects of the types made here have no others.
 static Launcher *launcher_of(PyObject *capsule) {
+  if (pointer_at && capsule && at_offset<PyObject *>(capsule, type_at) == capsule_type)
+    return at_offset<Launcher *>(capsule, pointer_at);
   return (Launcher *)PyCapsule_GetPointer(capsule, kName);
+}
+
+static void find_pointer(PyObject *capsule, const Environment &env, const Launcher *held) {
+  type_at = env.layout.type_at;
+  capsule_type = type_of(env, capsule);
+  for (int64_t at = type_at + 8; at <= type_at + 32 && !pointer_at; at += 8)
+    if (at_offset<const Launcher *>(capsule, at) == held) pointer_at = at;
 }
 
 // Whether somebody wants to see every call, or has chosen another device for it.
@@ -170,7 +184,9 @@ TP_EXPORT PyObject *tp_launcher(const Environment *env) {
        {env->missed, env->none, env->tensor, env->parameter, env->integer, env->real, env->text,
         env->boolean, env->kind, env->names, env->defaults, env->hooks, env->listener, env->chosen})
     made->objects.emplace_back(held);
-  return PyCapsule_New(made, kName, forget);
+  PyObject *capsule = PyCapsule_New(made, kName, forget);
+  if (capsule) find_pointer(capsule, *env, made);
+  return capsule;
 }
 
 // The Python function of a launcher: from the tuple of arguments to the outputs.

@@ -175,13 +175,26 @@ static bool read_output(const Environment &env, PyObject *object, Tensor *out) {
   return true;
 }
 
+// Find PyTorch's current stream on the device of a plan.
+static bool find_stream(const Environment &env, Plan &plan, void **stream) {
+  const StreamNumber now =
+      env.current_number ? env.current_number((int8_t)plan.device) : StreamNumber{};
+  if (!env.current_number || !plan.knows_stream || now.number != plan.stream_number) {
+    if (env.api->current_stream(plan.device_type, plan.device, &plan.stream)) {
+      PyErr_Clear();
+      return plan.knows_stream = false;
+    }
+    plan.knows_stream = true;
+    plan.stream_number = now.number;
+  }
+  *stream = plan.stream;
+  return true;
+}
+
 static PyObject *run(const Environment &env, Plan &plan, Given &given) {
   void *context = nullptr, *stream = nullptr;
   if (env.current(&context) || context != plan.context) return missed(env);
-  if (env.api->current_stream(plan.device_type, plan.device, &stream)) {
-    PyErr_Clear();
-    return missed(env);
-  }
+  if (!find_stream(env, plan, &stream)) return missed(env);
   if (!is_quiet(plan, stream)) return nullptr;
   if (needs_captured(env, plan, stream)) return missed(env);
   Outputs outputs;

@@ -57,6 +57,10 @@ struct Plan {
   bool overlapping;
   std::vector<Launch> launches;
   std::unordered_map<uint64_t, uint64_t> counters;  // by the number of a stream
+  // The last stream, by PyTorch's number and by its handle.
+  bool knows_stream = false;
+  int64_t stream_number = 0;
+  void *stream = nullptr;
   void *context;
   int32_t device_type, device;
   bool notes;

@@ -66,6 +66,11 @@ struct ObjectLayout {
   int64_t direct, sizes_at, strides_at, first_at, kind_at, storage_at, data_at, guarded_at;
   uint64_t kind_bits;
 };
+// `c10::Stream`: a device, and a number that stands for one stream of it as long as the process runs.
+struct StreamNumber {
+  int8_t device_type, device;
+  int64_t number;
+};
 struct Environment {
   const ExchangeApi *api;
   int (*launch)(const LaunchConfig *, void *, void **, void **);
@@ -91,5 +96,8 @@ struct Environment {
                        int32_t device_type, int32_t device, void **handle);
   int (*forget)(void *handle);
   PyObject *(*wrap)(void *handle);
+  // `c10::cuda::getCurrentCUDAStream`, null where it is not there.  A stream's handle, which DLPack
+  // gives, takes two changes of the device besides.
+  StreamNumber (*current_number)(int8_t device);
   ObjectLayout layout;
 };

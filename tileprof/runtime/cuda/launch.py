@@ -22,6 +22,7 @@ from tileprof.runtime.device import taken
 
 from .device import CudaDevice
 from .driver import (
+    CAPTURES_EARLY_STARTS,
     CLUSTER_DIMENSION,
     CLUSTER_WIDTH,
     EARLY_START,
@@ -130,7 +131,9 @@ class Function:
         # A function that was compiled for clusters of a size must not be asked for one again.
         if spec.cluster > 1 and not self._compiled_cluster():
             asked.append(Attribute(id=CLUSTER_DIMENSION, x=spec.cluster, y=1, z=1))
-        if spec.waits:
+        # Without it, a function that waits finds everything there.
+        version = self.device.driver.number("cuDriverGetVersion")
+        if spec.waits and version >= CAPTURES_EARLY_STARTS:
             asked.append(Attribute(id=EARLY_START, x=1))
         return asked
 

@@ -29,7 +29,14 @@ from tileprof.runtime import hooks, selection
 
 from .driver import LaunchConfig
 from .launch import Call, Frame, Function
-from .object_layout import Layout, address_of, find_new_tensors, find_objects, offset_of
+from .object_layout import (
+    Layout,
+    address_of,
+    find_current_number,
+    find_new_tensors,
+    find_objects,
+    offset_of,
+)
 from .tensor_maps import DATA_TYPES, SWIZZLES, value_of
 
 if TYPE_CHECKING:
@@ -103,6 +110,7 @@ class _Environment(ctypes.Structure):
         ("empty_strided", c_void_p),
         ("forget", c_void_p),
         ("wrap", c_void_p),
+        ("current_number", c_void_p),
         ("layout", Layout),
     )  # fmt: skip
 
@@ -173,6 +181,7 @@ class Launcher:
             objects.requires_grad,
             objects.grad_enabled,
             *(new_tensors.addresses if (new_tensors := find_new_tensors()) else (0, 0, 0)),
+            find_current_number(),
             objects.layout,
         )
         self._capsule = library.tp_launcher(ctypes.byref(self._environment))

@@ -12,7 +12,7 @@ import ctypes
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from ctypes import c_int64, c_uint8, c_uint64, c_void_p
+from ctypes import c_int8, c_int64, c_uint8, c_uint64, c_void_p
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -147,6 +147,30 @@ def find_new_tensors() -> NewTensors | None:
     if wrap is None:
         return None
     return NewTensors((address_of(made[0]), address_of(made[1]), address_of(wrap)), numbers)
+
+
+class _StreamNumber(ctypes.Structure):
+    """`StreamNumber` of `native/launcher/recipes.h`."""
+
+    _fields_ = (("device_type", c_int8), ("device", c_int8), ("number", c_int64))
+
+
+@once
+def find_current_number() -> int:
+    """Return the address of PyTorch's function from a GPU to the number of its current stream; 0
+    where this PyTorch has no such function, or its number is not that of `current_stream`."""
+    torch = sys.modules["torch"]
+    try:
+        library = ctypes.CDLL(str(Path(str(torch.__file__)).parent / "lib" / "libc10_cuda.so"))
+        asked = library._ZN3c104cuda20getCurrentCUDAStreamEa
+    except (OSError, AttributeError):
+        return 0
+    asked.restype, asked.argtypes = _StreamNumber, (c_int8,)
+    stream = torch.cuda.current_stream()
+    found = asked(stream.device_index)
+    wanted = stream.device_type, stream.device_index, stream.stream_id
+    same = (found.device_type, found.device, found.number) == wanted
+    return address_of(asked) if same else 0
 
 
 def _find_keys(torch: Any, layout: Layout) -> None:

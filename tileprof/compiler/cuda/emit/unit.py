@@ -22,7 +22,6 @@ from tileprof.compiler.cuda.source import Argument, ArgumentKind, CudaSource, La
 from tileprof.compiler.cuda.target import Target
 from tileprof.errors import KernelError
 from tileprof.instrument import Mode
-from tileprof.ir.schedule import LaunchSchedule
 
 from .buffers import GlobalBuffer, wide_row_major
 from .context import INT32, Context
@@ -176,7 +175,8 @@ class _Unit:
             emit_indices(ctx, op)
             _emit_body(ctx, op.body, roles=bool(_roles_of(op)))
         lines = ctx.writer.lines
-        return without_unused([*lines[:begin], *_fetched_maps(ctx, op), *lines[begin:]])
+        first = [*_fetched_maps(ctx, op), *self._wait(op)]
+        return without_unused([*lines[:begin], *first, *lines[begin:]])
 
     def _implicit(self, ctx: Context, op: ir.Launch) -> list[tuple[str, Argument]]:
         """Parameters that the author's kernel has not, each with what the launch passes."""
@@ -278,7 +278,8 @@ class _Unit:
         with writer.deeper():
             if op.schedule.shared:
                 writer.line("TP_SHARED_MEMORY(tp_shared);")
-            self._dependencies(writer, op.schedule)
+            if op.schedule.releases:
+                writer.line("tp_launch_dependents();")
             writer.line("const int tp_thread = threadIdx.x;")
             writer.line("const int tp_lane = tp_thread & 31;")
             if ctx.multiplies:
@@ -288,14 +289,16 @@ class _Unit:
                 # Nothing but an address, which loads need as soon as the block starts.
                 writer.line("const int tp_warp = tp_thread >> 5;")
 
-    def _dependencies(self, writer: Writer, schedule: LaunchSchedule) -> None:
-        """Let the next launch start; wait for the one before."""
-        if schedule.releases:
-            writer.line("tp_launch_dependents();")
-        if schedule.waits:
-            writer.line("tp_wait_dependencies();")
-        if schedule.releases or schedule.waits:
+    def _wait(self, op: ir.Launch) -> list[Line]:
+        """Wait for the launch before, in front of all that accesses memory."""
+        if op.schedule.releases or op.schedule.waits:
             self.headers.add("barriers.cuh")
+        writer = Writer()
+        writer.location = op.span
+        with writer.deeper():
+            if op.schedule.waits:
+                writer.line("tp_wait_dependencies();")
+        return writer.lines
 
 
 def _branches_by_warp(op: ir.Launch) -> bool:

@@ -1,15 +1,14 @@
-"""Launches that start while the one before them in the kernel ends.
+"""Launches that start while the one before them on their stream ends.
 
-    launch [splits, batch]        launch [splits, batch] … releases
-      … → Parts              ⇒      … → Parts
-    launch [heads, batch]         launch [heads, batch] … waits
-      Parts → Out                   Parts → Out
+    launch [blocks] …        ⇒        launch [blocks] … releases, waits
 
-As soon as all blocks of the first run, those of the second take the room that is left and wait at
-their beginning until all that the first wrote is there.  What a launch costs before its blocks run,
-is then spent while the first still works (PTX ISA, "griddepcontrol"; CUDA driver API,
-"programmatic stream serialization").  Only launches of one kernel do so: whoever launches
-something else on the stream knows nothing of it.
+Blocks of such a launch may be there before the launch in front of it has ended, whoever made that:
+they wait, before they access memory, until all that the other one wrote is there.  What a launch
+costs before its blocks run is then spent while the other one still works, and the driver needs less
+to enqueue it (PTX ISA, "griddepcontrol"; CUDA driver API, "programmatic stream serialization").
+A kernel that says nothing of it releases the next one as its blocks end; ours does so as soon as
+all of its blocks run.  Every thread waits, so that the end of this launch is also the end of those
+before it.
 """
 
 from __future__ import annotations
@@ -20,24 +19,27 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.remarks.launches import EarlyStart, StartsEarly, StartsLate, TargetCannot
 
+BY_DEFAULT = False
+"""Whether launches start early where no control says so, on targets that can."""
+
 
 def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """Let the launches of a kernel that has several overlap, where the author asks for it."""
+    """Let launches of a kernel overlap with those before them."""
+    wanted, can = lowering.controls.early_launch, lowering.target.has_tma
+    if not (BY_DEFAULT if wanted is None else wanted):
+        return kernel
     launches = kernel.launches()
-    if not lowering.controls.early_launch or len(launches) < 2:
-        return kernel
-    if not lowering.target.has_tma:
-        for launch in launches[1:]:
-            rejected = (EarlyStart(), TargetCannot(lowering.target.name))
-            lowering.remarks.add("launch", "", launch.span, StartsLate(), rejected)
-        return kernel
-    ops = [_overlapping(op, launches, lowering) if op in launches else op for op in kernel.body.ops]
-    return kernel.with_body(ir.Block(kernel.body.args, ops))
+    if can:
+        for launch in launches:
+            lowering.remarks.add("launch", "", launch.span, StartsEarly())
+        ops = [_overlapping(op) if op in launches else op for op in kernel.body.ops]
+        return kernel.with_body(ir.Block(kernel.body.args, ops))
+    for launch in launches if wanted else ():
+        rejected = (EarlyStart(), TargetCannot(lowering.target.name))
+        lowering.remarks.add("launch", "", launch.span, StartsLate(), rejected)
+    return kernel
 
 
-def _overlapping(op: ir.OpBase, launches: list[ir.Launch], lowering: Lowering) -> ir.OpBase:
+def _overlapping(op: ir.OpBase) -> ir.OpBase:
     assert isinstance(op, ir.Launch)
-    releases, waits = op is not launches[-1], op is not launches[0]
-    if waits:
-        lowering.remarks.add("launch", "", op.span, StartsEarly())
-    return op.scheduled(replace(op.schedule, releases=releases, waits=waits))
+    return op.scheduled(replace(op.schedule, releases=True, waits=True))
