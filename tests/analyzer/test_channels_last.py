@@ -26,6 +26,11 @@ OPERATIONS = {
 def beside(kernel: str, blocks: float = 1e5, layout: float = 0.0, floor: float = 4.0) -> Profile:
     """A kernel of 20 ms a step with bytes of `floor` ms, beside 80 ms of a product; kernels that
     change layouts for a convolution."""
+    return with_device(beside_of(kernel, blocks, layout, floor))
+
+
+def beside_of(kernel: str, blocks: float, layout: float, floor: float = 4.0) -> Step:
+    """The tree of `beside`."""
     step = Step()
     step.builder.declare(Metric("blocks", "1"))
     line = step.frame(step.top, "forward", 41)
@@ -38,6 +43,11 @@ def beside(kernel: str, blocks: float = 1e5, layout: float = 0.0, floor: float =
     step.launch(product, "sm90_gemm_tf32f32", (80 - layout) * MS)
     if layout:
         step.launch(step.op(line, "aten::cudnn_convolution"), LAYOUT, layout * MS)
+    return step
+
+
+def with_device(step: Step) -> Profile:
+    """The profile of a step on a GPU of 132 multiprocessors."""
     profile = step.profile(PEAKS)
     device = DeviceInfo("cuda:0", name="NVIDIA H200", multiprocessors=132)
     return replace(profile, tables=replace(profile.tables, devices=(device,)))
@@ -57,6 +67,17 @@ def test_part_beyond_the_least_time_goes(kernel: str, blocks: float, left: float
     assert gain.high <= 1 / (1 - (20 - left + 5) / 100) + 1e-6
     assert finding.fixes == (CHANNELS_LAST,)
     assert not found(beside(kernel, blocks, 5.0), "layout-copies")
+
+
+@pytest.mark.parametrize(("operation", "undoes"), [("aten::_softmax", True), ("aten::exp", False)])
+def test_operations_on_contiguous_tensors_undo_the_layout(operation: str, undoes: bool) -> None:
+    """Changes of layout of 5 ms stay where a softmax stands at each convolution, and its own 1 ms
+    is copied once more."""
+    step, profile = beside_of(NORM, 64, 5.0), beside(NORM, 64, 5.0)
+    step.launch(step.op(step.top, operation), "softmax_kernel", MS)
+    gains = [only(each, "channels-last").program_gain for each in (profile, with_device(step))]
+    before, after = (100 * (1 - 1 / gain.mid) for gain in gains if gain is not None)
+    assert after == pytest.approx((before - 6 * undoes) / 1.01)
 
 
 @pytest.mark.parametrize(

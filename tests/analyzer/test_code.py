@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analyzer.made import Made, program, stored
+from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.machine.code import KernelCode, opcode_of
+from tileprof.analyzer.machine.repeats import parsed
 
 Code = list[tuple[str, dict[str, int], int, int]]
 REASONS = ("selected", "wait", "long_scoreboard")
@@ -83,6 +85,15 @@ def test_counts_of_instructions() -> None:
     code = code_of(Made(code=loads, counts={"executions": [5, 7]}))
     assert code.executed([0, 1]) == 12
     assert code.executed([1], "global_sectors") is None
+
+
+def test_code_without_texts_is_not_known() -> None:
+    """A profile lists the sampled offsets alone where a disassembler failed."""
+    made = Made(code=[("", {"wait": 3}, 0, 1), ("", {"selected": 1}, 0, 2)])
+    code = code_of(made)
+    assert (code.instructions, parsed(code)) == ((), ())
+    assert (code.whole, code.at.tolist()) == (4, [-1, -1])
+    assert analyze(program(made)).kernels[0].case.sampled is not None
 
 
 def test_a_real_kernel() -> None:

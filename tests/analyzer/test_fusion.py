@@ -142,7 +142,8 @@ def test_no_run(step: Step) -> None:
     ids=["far from its bytes", "near", "no compiler writes it"],
 )
 def test_kernel_that_a_compiler_writes_better(kernel: str, floor: float, told: bool) -> None:
-    """A pooling alone, of 20 ms; at best what its bytes take at 0.85 of the memory's rate."""
+    """A pooling alone, of 20 ms: what its bytes take is left at best, nine tenths of the rest go
+    likely."""
     step = Step()
     op = step.op(step.top, "aten::max_pool2d", bytes=floor * MS * 1e-9 * 4e12)
     step.launch(op, kernel, 20 * MS)
@@ -153,7 +154,8 @@ def test_kernel_that_a_compiler_writes_better(kernel: str, floor: float, told: b
         (finding,) = findings
         gain = finding.program_gain
         assert gain is not None
-        assert gain.high == pytest.approx(1 / (1 - (20 - floor / 0.85) / 100))
+        assert gain.mid == pytest.approx(1 / (1 - 0.9 * (20 - floor / 0.85) / 100))
+        assert gain.high == pytest.approx(1 / (1 - (20 - floor) / 100))
         assert finding.title.startswith("1 memory-bound kernel takes far longer")
 
 

@@ -38,7 +38,7 @@ def test_the_host_is_the_limit() -> None:
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx(
-        (1 / (1 - 21.9 / 91.9 / 2), 91.9 / 70, 100 / 70)
+        (1 / (1 - 0.45 * 21.9 / 91.9), 91.9 / 70, 100 / 70)
     )
     assert finding.evidence[3].text == (
         "devices work for 70.0 % of the time in steps, 0.0 % in launches that are short or do not"

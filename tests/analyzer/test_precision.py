@@ -203,8 +203,6 @@ def test_plain_kernels(kernel: str) -> None:
 @pytest.mark.parametrize(
     "kernel",
     [
-        "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16",
-        "cutlass_80_tensorop_s1688gemm_128x128_16x5_tn_align4",
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64",
         "sm90_xmma_gemm_f16f16_f16f32_f32_nt_n",
         "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT",
@@ -215,6 +213,28 @@ def test_plain_kernels(kernel: str) -> None:
 def test_kernels_of_tensor_cores_and_others(kernel: str) -> None:
     """Nothing to say."""
     assert not found(products(kernel).profile(PEAKS), "precision")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16",
+        "cutlass_80_tensorop_s1688gemm_128x128_16x5_tn_align4",
+    ],
+)
+def test_bytes_beside_products_in_tf32_halve_where_a_program_only_infers(kernel: str) -> None:
+    """Of the other kernel's 60 ms, bytes take 30 at the memory's peak: 15 go at most, and half of
+    the product's 40 ms; in training nothing is told."""
+    step = products(kernel)
+    moved = step.op(step.top, "aten::mul", bytes=20 * 30e-3 * 3e12)
+    step.launch(moved, "elementwise<float>", 60 * MS)
+    peaks = {**PEAKS, "hbm_copy": 3e12}
+    gain = only(step.profile(peaks), "precision").program_gain
+    assert gain is not None
+    saved = [1 - 1 / each for each in (gain.low, gain.mid, gain.high)]
+    assert saved == pytest.approx([0.25 * 15 / 160, (0.85 * 15 + 0.33 * 40) / 160, 50 / 160])
+    step.launch(step.op(step.top, "MulBackward0", backward=True), "grad", MS, backward=True)
+    assert not found(step.profile(peaks), "precision")
 
 
 def test_recordings() -> None:

@@ -9,9 +9,8 @@ import pytest
 from tests.analyzer.made import Made, found, highest, only, program, report_of, stored
 from tileprof.analyzer import analyze, report
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
+from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.rules import KERNEL_RULES
 
 SPILLS = [
     ("LDL R0, [R1+0x50]", {"lg_throttle": 4000}, 1, 5),
@@ -149,22 +148,3 @@ def test_roofs() -> None:
     assert small.roofs.floors == {"l2_read": pytest.approx(500)}
     (wrong,) = Program(program(Made(metrics={"bytes": 1e12}), peaks=peaks)).kernels
     assert (wrong.roofs.floors, wrong.roofs.most_gain) == ({}, float("inf"))
-
-
-def test_a_rule_that_fails_leaves_findings_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report says which rule failed and why; in tests its warning is an error."""
-
-    def fails(_: object) -> Iterator[Draft]:
-        raise AssertionError("no such thing")
-        yield
-
-    rules = (KernelRule("broken", fails), *KERNEL_RULES)
-    monkeypatch.setattr(report, "KERNEL_RULES", rules)
-    monkeypatch.setattr(report, "PROGRAM_RULES", (ProgramRule("also-broken", fails),))
-    with pytest.warns(RuntimeWarning, match="broken failed: AssertionError"):
-        findings = analyze(program(Made(code=SPILLS))).findings
-    told = {each.rule: each for each in findings}
-    assert told["spill-hot"].severity == "suggestion"
-    for name in ("broken", "also-broken"):
-        assert told[name].severity == "warning"
-        assert told[name].evidence[0].text == "AssertionError: no such thing"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.analyzer.made import Made, program
-from tileprof.profile import save
+from tileprof.analyzer import analyze, report
+from tileprof.analyzer.drafts import KernelRule
+from tileprof.analyzer.rules import KERNEL_RULES
+from tileprof.profile import load, save
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -43,6 +47,36 @@ def test_several_profiles(cli: Any, recordings: tuple[str, str]) -> None:
     assert "17 kernels of 2 profiles" in together.out
     assert "occupancy: not 2 blocks" in together.out
     assert "do       The allocator ran out of registers" in together.out
+
+
+def test_rule_that_fails_costs_its_own_findings_alone(
+    cli: Any, recordings: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report is written without it; without a list for faults, its exception is raised."""
+    before = cli("report", recordings[0], "--json")
+    spilling = {each["place"]["kernel"] for each in json.loads(before.out)["findings"]
+                if each["rule"] == "spill-hot"}  # fmt: skip
+
+    def fail(case: Any) -> Iterator[Any]:
+        if case.name in spilling:
+            raise AssertionError("two\nlines")
+        return iter(())
+
+    failing = (*(each for each in KERNEL_RULES if each.name != "spill-hot"),
+               KernelRule("spill-hot", fail))  # fmt: skip
+    monkeypatch.setattr(report, "KERNEL_RULES", failing)
+    after = cli("report", recordings[0], "--json")
+    line = after.err.splitlines()[0]
+    assert after.code == 1
+    assert line.startswith(
+        "tileprof: rule spill-hot failed on kernel spilled (AssertionError two l"
+    )
+    assert "at test_cli_report.py:" in line
+    assert line.endswith("Please report it, with this line.")
+    assert {each["rule"] for each in json.loads(after.out)["findings"]} == {
+        each["rule"] for each in json.loads(before.out)["findings"]} - {"spill-hot"}  # fmt: skip
+    with pytest.raises(AssertionError, match="two"):
+        analyze(load(recordings[0]))
 
 
 def test_json_is_a_line_for_a_file(cli: Any, recordings: tuple[str, str]) -> None:

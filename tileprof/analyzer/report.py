@@ -11,13 +11,11 @@ no less than the noise of a measurement. Gains are never added up.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TypeVar
 
 from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.calibrated import stretched
@@ -40,7 +38,6 @@ from tileprof.analyzer.findings import (
     Evidence,
     Finding,
     Gain,
-    Place,
     Severity,
     Tier,
     duration,
@@ -81,11 +78,6 @@ _SLACK = (
 )
 _WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"
-_FAULT = (
-    "This is a fault of tileprof. Please report it, with the profile if you can; all other findings"
-    " hold."
-)
-_Subject = TypeVar("_Subject", KernelCase, Program)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +158,17 @@ def _rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     return [(each.severity, str(each.program_gain or ""), each.title) for each in findings]
 
 
-def analyze(profile: Profile) -> Report:
+@dataclass(frozen=True)
+class Fault:
+    """A rule that raised an exception: a fault of tileprof."""
+
+    rule: str
+    kernel: str
+    """Kernel on which it failed; empty for a rule about the whole program."""
+    error: Exception
+
+
+def analyze(profile: Profile, *, faults: list[Fault] | None = None) -> Report:
     """Return a report: where a profile's time goes, why, what to change, and the expected gain.
 
     `report.findings` has the findings, most useful first, each with `severity`, `title`, `place`,
@@ -175,18 +177,23 @@ def analyze(profile: Profile) -> Report:
 
         for finding in tileprof.analyze(tileprof.load("run.tprof")).findings:
             print(finding.severity, finding.title, finding.program_gain)
+
+    Args:
+        profile: of the program.
+        faults: where rules that raise an exception are noted, which the report then leaves out.
+            Without it, the exception of a rule is raised.
     """
     program = Program(without_native_libraries(profile))
     tree = Contexts(program)
     answers = [
-        _answers(case, tree)
+        _answers(case, tree, faults)
         for case in program.kernels
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
     claims = [_claim(found, each.case, tree) for each in answers for found in each.findings]
     of_kernels = len(claims)
     for rule in PROGRAM_RULES:
-        for draft in _found(rule.name, rule.find, program, Place()):
+        for draft in _drafts(rule.name, partial(rule.find, program), "", faults):
             claims += _of_program(rule.name, draft, tree)
     # Leads of rules about programs, for which no kernel needs a finding of its own.
     leads = [each.nodes for each in claims[of_kernels:] if each.finding.severity == "symptom"]
@@ -198,12 +205,26 @@ def analyze(profile: Profile) -> Report:
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 
 
-def _answers(case: KernelCase, tree: Contexts) -> Answers:
+def _drafts(
+    rule: str, find: Callable[[], Iterator[Draft]], kernel: str, faults: list[Fault] | None
+) -> list[Draft]:
+    """Return what a rule finds; where it fails and faults are noted, nothing."""
+    try:
+        return [*find()]
+    except Exception as error:
+        if faults is None:
+            raise
+        faults.append(Fault(rule, kernel, error))
+        return []
+
+
+def _answers(case: KernelCase, tree: Contexts, faults: list[Fault] | None) -> Answers:
     found: list[tuple[Finding, Saving | None]] = []
     drafts = [
-        (rule.name, draft) for rule in KERNEL_RULES
-        for draft in _found(rule.name, rule.find, case, case.place())
-    ]  # fmt: skip
+        (rule.name, draft)
+        for rule in KERNEL_RULES
+        for draft in _drafts(rule.name, partial(rule.find, case), case.name, faults)
+    ]
     known = [each.saving.mid for _, each in drafts if each.known and each.saving is not None]
     sure = max(known, default=0.0)
     for name, draft in _after_others(case, drafts):
@@ -215,22 +236,6 @@ def _answers(case: KernelCase, tree: Contexts) -> Answers:
         gain = gain_of(united(savings, whole, partial(_drawn, case)))
         together = capped(widened(gain), case.roofs.most_gain)
     return Answers(case, tuple(sorted((finding for finding, _ in found), key=_rank)), together)
-
-
-def _found(
-    rule: str, find: Callable[[_Subject], Iterator[Draft]], of: _Subject, place: Place
-) -> Iterator[Draft]:
-    """Yield a rule's drafts; where the rule fails, a warning at `place` says so in their stead.
-
-    Findings of other rules do not depend on it, so a fault of one rule does not end the report.
-    """
-    try:
-        yield from list(find(of))
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        warnings.warn(f"the rule {rule} failed: {text}", RuntimeWarning, stacklevel=2)
-        static = Evidence("static", text)
-        yield Draft("warning", f"the rule {rule} failed", place, (static,), _FAULT)
 
 
 def _after_others(case: KernelCase, drafts: list[tuple[str, Draft]]) -> Iterator[tuple[str, Draft]]:

@@ -6,7 +6,9 @@ import argparse
 import json
 import shutil
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
@@ -16,7 +18,7 @@ from . import sarif, terminal
 from .parsing import Command, Parser, frames, one_of
 
 if TYPE_CHECKING:
-    from tileprof.analyzer import Report
+    from tileprof.analyzer import Fault, Report
 
 USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --sarif OUT | --html OUT [--frames WHICH]]"
 _HEIGHT = 50
@@ -73,25 +75,40 @@ def main(arguments: Sequence[str]) -> int:
         return _page(args)
     if args.frames is not None:
         raise UsageError("`--frames` needs `--html`", hint="Add `--html OUT`.")
-    reports = _analyzed(args.files)
+    reports, status = _analyzed(args.files)
     if args.sarif is not None:
         sarif.write(args.sarif, sarif.of_reports(reports, args.include))
         terminal.complain(f"wrote {args.sarif}")
-        return 0
-    terminal.show(_json(reports, args) if args.json else _text(reports, args))
-    return 0
+    else:
+        terminal.show(_json(reports, args) if args.json else _text(reports, args))
+    return status
 
 
-def _analyzed(files: Sequence[str]) -> dict[str, Report]:
+def _analyzed(files: Sequence[str]) -> tuple[dict[str, Report], int]:
+    """Return the reports by file, and the exit code: 1 if a rule failed, which is complained of."""
     from tileprof.analyzer import analyze
     from tileprof.profile import load
 
-    reports = {}
+    reports: dict[str, Report] = {}
+    faults: list[Fault] = []
     with working("", total=len(files)) as task:
         for task.done, file in enumerate(files):
             task.tell(f"analysing {file}")
-            reports[file] = analyze(load(file))
-    return reports
+            reports[file] = analyze(load(file), faults=faults)
+    for each in faults:
+        terminal.complain(_complaint(each))
+    return reports, int(bool(faults))
+
+
+def _complaint(fault: Fault) -> str:
+    """Return one line: what is missing from the report, why, and what to do."""
+    last = traceback.extract_tb(fault.error.__traceback__)[-1]
+    said = " ".join(f"{type(fault.error).__name__} {fault.error}".split())
+    of = f"kernel {fault.kernel}" if fault.kernel else "the program"
+    return (
+        f"rule {fault.rule} failed on {of} ({said}, at {Path(last.filename).name}:{last.lineno});"
+        " the report leaves it out. This is a fault of tileprof. Please report it, with this line."
+    )
 
 
 def _page(args: argparse.Namespace) -> int:
@@ -103,10 +120,10 @@ def _page(args: argparse.Namespace) -> int:
         )
     from tileprof.viewer.html import write_html
 
-    (report,) = _analyzed(args.files).values()
-    write_html(report, args.html, args.frames or "user")
+    reports, status = _analyzed(args.files)
+    write_html(reports[args.files[0]], args.html, args.frames or "user")
     terminal.complain(f"wrote {args.html}")
-    return 0
+    return status
 
 
 def _json(reports: Mapping[str, Report], args: argparse.Namespace) -> str:

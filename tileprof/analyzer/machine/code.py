@@ -74,9 +74,18 @@ class KernelCode:
         return self.held.functions[self.position]
 
     @cached_property
+    def _known(self) -> tuple[PcInstruction, ...]:
+        """Instructions as the profile has them; none where it has no text of them.
+
+        Where a disassembler failed, a profile lists the sampled offsets alone, for their lines.
+        """
+        code = self.function.code
+        return code if any(each.text for each in code) else ()
+
+    @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """All, by offset; none where the code is not known."""
-        return tuple(_read(index, each) for index, each in enumerate(self.function.code))
+        return tuple(_read(index, each) for index, each in enumerate(self._known))
 
     @property
     def ttgir(self) -> str:
@@ -98,7 +107,7 @@ class KernelCode:
     @cached_property
     def at(self) -> npt.NDArray[np.int64]:
         """By row, the place of its instruction; -1 where the code is not known."""
-        offsets = np.array([each.offset for each in self.function.code], np.int64)
+        offsets = np.array([each.offset for each in self._known], np.int64)
         rows = self.held.rows.offset[self._rows]
         if not len(offsets):
             return np.full(len(rows), -1)

@@ -13,9 +13,9 @@ without these there is no number.
 There are two changes, and each has a finding with its own gain. TF32 changes products alone.
 bfloat16 is faster there, and where a program only infers, weights and activations in it halve the
 bytes of all other kernels too: of these, the time that the bytes take at the memory's peak halves,
-not what is spent on indices. In training, autocast casts the operands of products, which takes
-time, and launches a kernel for each cast, so it is not advised where launches come late. Where
-bfloat16 brings no more than TF32, it is left out.
+not what is spent on indices. That holds too where products round to TF32 already. In training,
+autocast casts the operands of products, which takes time, and launches a kernel for each cast, so
+it is not advised where launches come late. Where bfloat16 brings no more than TF32, it is left out.
 """
 
 from __future__ import annotations
@@ -34,13 +34,20 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD, COOL, HARDLY_MULTIPLIES
-from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
+from tileprof.analyzer.program.convolutions import (
+    changes_layout,
+    has_short_types,
+    kernels_of_convolutions,
+    rounds_to_tf32,
+)
 from tileprof.analyzer.program.masks import kind, nearest
 from tileprof.analyzer.rules.numbers.work import (
     PRECISION_BEYOND,
     PRECISION_HALVED,
     PRECISION_HIDDEN,
     PRECISION_MEMORY,
+    PRECISION_OF_BYTES,
+    PRECISION_OF_TF32,
     PRECISION_PACES,
 )
 from tileprof.profile import DevicePeak
@@ -66,6 +73,7 @@ _WITHOUT_CASTS = (
     f"{_TF32}. Leave torch.autocast for later: it launches a kernel for each cast, and launches"
     " already come late here."
 )
+_NARROWER = "Weights and activations are 32-bit floats, which bfloat16 would halve"
 _BFLOAT16 = (
     "If 7 bits of mantissa suffice, keep weights and activations in bfloat16:"
     " model.to(torch.bfloat16), and inputs too. Check the results: products still add up in 32"
@@ -87,10 +95,11 @@ _FIXES: tuple[Fix, ...] = (MatmulPrecision(), Autocast())
 def find(program: Program) -> Iterator[Draft]:
     """Such kernels, all together: one setting changes them all."""
     plain = plain_products(program)
-    if not plain:
-        return
     tree = Contexts(program)
     roofs = Floors(tree)
+    if not plain:
+        yield from _beside_tf32(tree, roofs)
+        return
     plain = [case for case in plain if not _beyond_multiply_adds(tree, roofs, case)]
     if not plain:
         return
@@ -112,6 +121,7 @@ def find(program: Program) -> Iterator[Draft]:
     if share < COLD:
         yield Draft("ignore", "32-bit products without tensor cores that take little time", place,
                     tuple(evidence), "Leave it: they hardly run.", confidence="high")  # fmt: skip
+        yield from _beside_tf32(tree, roofs)
         return
     known = _peaks(roofs, plain, _NEW)
     saved = _saved(tree, plain, known, _NEW) if known else None
@@ -248,23 +258,60 @@ def _in_bfloat16(
         title = "Products of 32-bit floats could have bfloat16 operands under autocast"
         times = _saved(tree, plain, peaks, _NARROW, width=0.5, cast=1.0)
         return None if late else _Narrow(times, products, title, _AUTOCAST, ())
-    others = [
-        node for node, limit in roofs.limits.items()
-        if limit == "memory" and _of_floats(tree.profile.names[node]) and not tree.compiling[node]
-    ]  # fmt: skip
-    others = sorted(set(others) - set(products))
+    others = sorted(set(_moving_floats(tree, roofs)) - set(products))
     low, mid, high = _saved(tree, plain, peaks, _NARROW, width=0.5)
     floors, time = (float(each[others].sum()) for each in (roofs.floor, tree.time))
     low += PRECISION_HALVED * floors / 2
-    text = (
-        f"{len(others)} kernels that move 32-bit floats take {percent(tree.share(time))} of"
-        f" {tree.whose}; their bytes halve, which take {percent(tree.share(floors))} of it at the"
-        " memory's peak"
-    )
-    evidence = (Evidence("activities", text),) if others else ()
-    title = "Weights and activations are 32-bit floats, which bfloat16 would halve"
+    evidence = (_halves(tree, others, floors),) if others else ()
     times = (low, max(low, mid + floors / 2), max(low, mid + floors / 2, high + time / 2))
-    return _Narrow(times, (*products, *others), title, _BFLOAT16, evidence)
+    return _Narrow(times, (*products, *others), _NARROWER, _BFLOAT16, evidence)
+
+
+def _beside_tf32(tree: Contexts, roofs: Floors) -> Iterator[Draft]:
+    """What bfloat16 brings to a program that only infers, and multiplies on tensor cores already:
+    halved bytes, and products of twice the rate."""
+    names = tree.profile.names
+    working = tree.kind("kernel") & (tree.time > 0) & ~tree.compiling & (tree.ops >= 0)
+    products = working & tree.where(lambda symbol: rounds_to_tf32(symbol.name))
+    short = working & tree.where(lambda symbol: has_short_types(symbol.name))
+    narrower = tree.time[short].sum() >= tree.time[products].sum()
+    if narrower or tree.backward.any() or tree.jax[products].any():
+        return
+    layouts = working & tree.where(lambda symbol: changes_layout(symbol.name))
+    others = [node for node in _moving_floats(tree, roofs) if working[node] and not products[node]]
+    floors, time = (float(each[others].sum()) for each in (roofs.floor, tree.time))
+    multiplied = float(tree.time[products | layouts].sum())
+    pairs = zip(PRECISION_OF_BYTES, PRECISION_OF_TF32, strict=True)
+    low, mid, high = (part * floors / 2 + other * multiplied for part, other in pairs)
+    if tree.share(mid) < COOL:
+        return
+    nodes = (*np.flatnonzero(products | layouts).tolist(), *others)
+    first = int(np.flatnonzero(products)[tree.time[products].argmax()])
+    told = f"{names[first]} multiplies 32-bit floats, rounded to TF32"
+    yield Draft(
+        "suggestion", _NARROWER, replace(tree.place(first), kernel=""),
+        (Evidence("static", told), *([_halves(tree, others, floors)] if others else [])),
+        _BFLOAT16, "", tree.saving(low, mid, max(mid, high + (time - floors) / 2)),
+        confidence="low", nodes=nodes,
+    )  # fmt: skip
+
+
+def _moving_floats(tree: Contexts, roofs: Floors) -> list[int]:
+    """Return kernels at work on 32-bit floats whose least time is that of their bytes."""
+    return [
+        node for node, limit in roofs.limits.items()
+        if limit == "memory" and _of_floats(tree.profile.names[node]) and not tree.compiling[node]
+    ]  # fmt: skip
+
+
+def _halves(tree: Contexts, nodes: list[int], floors: float) -> Evidence:
+    """Evidence of kernels whose bytes halve; these take `floors` ns at the memory's peak."""
+    text = (
+        f"{len(nodes)} kernels that move 32-bit floats take"
+        f" {percent(tree.share(float(tree.time[nodes].sum())))} of {tree.whose}; their bytes halve,"
+        f" which take {percent(tree.share(floors))} of it at the memory's peak"
+    )
+    return Evidence("activities", text)
 
 
 def _of_floats(name: str) -> bool:

@@ -45,7 +45,7 @@ NANOSECONDS: Final = 1 << 61
 """Largest time, in ns: 73 years, so that sums and differences of three fit 64 bits.  A GPU's global
 timer counts from 1970, which is 1.8e18 ns ago."""
 READ_SECONDS: Final = 8.0
-"""Longest time for reading the tables of a file, in s; 100,000 nodes take 0.3 s."""
+"""Most processor time for reading the tables of a file, in s; 100,000 nodes take 0.3 s."""
 EXPORT_BYTES: Final = 256_000_000
 """Largest export, in bytes.  Stacks that repeat the whole path at each node grow with the square of
 a tree's depth."""

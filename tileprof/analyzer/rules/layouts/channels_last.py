@@ -7,10 +7,15 @@ multiprocessors, poolings, depthwise and other convolutions without tensor cores
 convolutions of 1 x 1 are. Channels last (NHWC) has other kernels for each of them, and needs no
 changes of layout. How near these kernels come to the least time was measured on four models of
 other authors. Convolutions on tensor cores stay a lead (`convolution`).
+
+Softmax and group norm take contiguous tensors on a GPU. Between convolutions they undo the layout:
+PyTorch copies their input to channels first, and the next convolution copies it back. So changes of
+layout stay, in the proportion of such operations to convolutions, and the copies come on top.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -18,7 +23,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.fixes import CHANNELS_LAST
@@ -39,7 +44,9 @@ from tileprof.analyzer.rules.numbers.memory import (
     CHANNELS_LAST_NARROW,
     CHANNELS_LAST_NORMS,
     CHANNELS_LAST_POOLINGS,
+    CHANNELS_LAST_UNDONE,
 )
+from tileprof.analyzer.rules.program.eager_attention import written_out
 from tileprof.analyzer.rules.program.numbers import CONVOLUTION_WELL
 from tileprof.analyzer.shortfalls import rewritten
 
@@ -49,6 +56,11 @@ _GOES: dict[_Kind, tuple[float, float, float]] = {
     "poolings": CHANNELS_LAST_POOLINGS,
     "convolutions": CHANNELS_LAST_CONVOLUTIONS,
 }
+_CONVOLUTION = re.compile(r"aten::(cudnn_convolution|_?conv_depthwise|slow_conv)")
+_CONTIGUOUS = re.compile(
+    r"aten::(_(log_)?softmax|native_group_norm)$|(Softmax|NativeGroupNorm)Backward0$"
+)
+"""Operations whose kernels on a GPU take contiguous tensors alone."""
 _LAST = (
     "Keep the model and its input in channels last: model.to(memory_format=torch.channels_last),"
     " and the input too. Compare by `tileprof try`: for some shapes its kernels are slower."
@@ -105,7 +117,7 @@ def find(program: Program) -> Iterator[Draft]:
     yield Draft(
         "suggestion", "channels first (NCHW) holds up convolutions and what is around them",
         tree.place(most.node), tuple(evidence), _LAST, "",
-        tree.saving(*_goes(tree, held_up, layouts)),
+        tree.saving(*_goes(tree, held_up, layouts, _undone(tree))),
         confidence="low", nodes=nodes, fixes=(CHANNELS_LAST,),
     )  # fmt: skip
 
@@ -121,7 +133,8 @@ def chosen_layouts(tree: Contexts) -> ChosenLayouts:
     held_up = [each for each in _held_up(tree) if each.kind == "convolutions"]
     layouts = _layouts(tree)
     nodes = (*(each.node for each in held_up), *layouts)
-    return ChosenLayouts(nodes, _goes(tree, held_up, layouts))
+    # A compiler's own softmax and norms take any layout.
+    return ChosenLayouts(nodes, _goes(tree, held_up, layouts, (0.0, 0.0)))
 
 
 def _widest(tree: Contexts) -> float:
@@ -180,15 +193,39 @@ def _layouts(tree: Contexts) -> list[int]:
 
 
 def _goes(
-    tree: Contexts, held_up: list[_HeldUp], layouts: list[int]
+    tree: Contexts, held_up: list[_HeldUp], layouts: list[int], undone: tuple[float, float]
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the time that goes with channels last, ns: at least, likely, at most."""
-    changes = float(tree.time[layouts].sum())
+    changes, (part, copies) = float(tree.time[layouts].sum()), undone
+    changed = (changes * (1 - part) / 2 - 2 * copies, changes * (1 - part) - copies, changes)
     low, mid, high = (
-        layout * changes + sum(_GOES[each.kind][at] * each.beyond for each in held_up)
-        for at, layout in enumerate((0.5, 1.0, 1.0))
+        max(0.0, layout + sum(_GOES[each.kind][at] * each.beyond for each in held_up))
+        for at, layout in enumerate(changed)
     )
     return low, mid, high
+
+
+def _undone(tree: Contexts) -> tuple[float, float]:
+    """Return which part of convolutions gets contiguous tensors although the layout is channels
+    last, 0 to 1, and the time of the operations that make these, ns.
+
+    A copy before each of them moves as many bytes as it does.
+    """
+    outside = ~tree.below(written_out(tree))
+    convolutions, contiguous = (
+        outside & _operations(tree, name) for name in (_CONVOLUTION, _CONTIGUOUS)
+    )
+    often = float(tree.count[convolutions & ~tree.backward].sum())
+    between = float(tree.count[contiguous & ~tree.backward].sum())
+    # A single softmax is of the classes, after the last convolution.
+    if not often or between < CHANNELS_LAST_UNDONE * often:
+        return 0.0, 0.0
+    return min(1.0, between / often), float(tree.time[tree.below(contiguous)].sum())
+
+
+def _operations(tree: Contexts, name: re.Pattern[str]) -> Mask:
+    """Return PyTorch's operations whose names match."""
+    return tree.where(lambda symbol: symbol.kind == "op" and bool(name.match(symbol.name)))
 
 
 def layouts_told(tree: Contexts) -> list[int]:
@@ -199,7 +236,7 @@ def layouts_told(tree: Contexts) -> list[int]:
 def _with_channels_last(tree: Contexts) -> tuple[list[_HeldUp], list[int]]:
     """Return what `channels-last` tells: nothing where only layouts are changed."""
     held_up = _held_up(tree)
-    if tree.share(_goes(tree, held_up, [])[1]) < COLD:
+    if tree.share(_goes(tree, held_up, [], (0.0, 0.0))[1]) < COLD:
         return [], []
     return held_up, _layouts(tree)
 

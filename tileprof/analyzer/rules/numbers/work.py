@@ -90,6 +90,15 @@ PRECISION_HALVED = 0.25
 that were made bfloat16 on an H200 came near the whole, one with many strided copies to about a
 quarter (`benchmarks/results/problems-1of2.json`)."""
 
+PRECISION_OF_BYTES = (0.25, 0.85, 1.0)
+"""Part of what halved bytes likely save that goes where products round to TF32 already: at least,
+likely, at most. With the next number it fits four models of convolutions that bfloat16 made 1.28 to
+1.35 times as fast on an H200 (2026-11)."""
+
+PRECISION_OF_TF32 = (0.0, 0.33, 0.5)
+"""Part of the time of TF32's products, and of changes of layout for them, that bfloat16 saves: at
+least, likely, at most. It multiplies at twice the rate and moves half the bytes."""
+
 PRECISION_BEYOND = 1.1
 """Multiple of the measured rate of multiply-adds above which a kernel has to use tensor cores: the
 measurement of either may be a few percent off. Too low a number drops true products."""

@@ -7,8 +7,10 @@ however PyTorch computes it.
 Dynamic: their time. A fused kernel (`scaled_dot_product_attention`) keeps the scores on the chip:
 what scales, masks and normalises them, and drops some, goes; and the products no longer write and
 read them. Half of the first goes for sure; nine tenths of it and a quarter of the products' time
-likely; at most all of it and two thirds of the products. No more than a judgement: it has not been
-measured on many programs.
+likely; at most all of it and two thirds of the products. Products of 32-bit floats likely take as
+long as before: flash attention does not take them, and PyTorch's other kernel rounds each pair to
+three products on tensor cores, by instructions of older GPUs. No more than a judgement: it has not
+been measured on many programs.
 
 Where launches come late, it is the host that gains: of n launches of an attention one is left in
 the forward pass, and two of each of its operations' gradients together, so (n - 1) / n of the gaps
@@ -27,7 +29,9 @@ from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers.shared import COLD
+from tileprof.analyzer.program.convolutions import rounds_to_tf32
 from tileprof.analyzer.program.masks import nodes_of
+from tileprof.analyzer.rules.precision import plain_products
 from tileprof.analyzer.rules.program.numbers import (
     EAGER_ATTENTION_BETWEEN,
     EAGER_ATTENTION_LAUNCHES,
@@ -85,6 +89,9 @@ def find(program: Program) -> Iterator[Draft]:
         evidence += [Evidence("activities", lost), Evidence("activities", tree.recording)]
     pairs = zip(EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS, strict=True)
     low, mid, high = (part * between + other * multiplied for part, other in pairs)
+    plain = {case.name for case in plain_products(program)}
+    wide = tree.where(lambda symbol: symbol.name in plain or rounds_to_tf32(symbol.name))
+    mid -= EAGER_ATTENTION_PRODUCTS[1] * float(tree.time[products & wide].sum())
     likely = tree.unrecorded * late
     yield Draft(
         "suggestion", f"Attention is written as separate operations at {tree.told(first)}, not as "

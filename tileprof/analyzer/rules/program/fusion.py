@@ -10,11 +10,11 @@ kernel takes longer than its bytes do at the memory's measured rate, since a com
 one (`rewritten`). So a single kernel counts too that takes twice as long as that. A compiler leaves
 a tile kernel as its author wrote it: one alone is no run, and in a run it keeps its time. A
 backward pass wants some of the results in between, and a reduction has to end before its result is
-used, so three quarters of the difference are likely, half of it is sure. Of the gaps before n
-launches (n - 1) / n go, half of that for sure. A product that hardly multiplies, such as a batch of
-3 × 3 matrices, is memory-bound work too: its fused form is a multiplication and a sum, which takes
-as long as its bytes do. What nothing reads (`unread-results`) is in no run, and a compiler leaves
-it out.
+used, so three quarters of the difference are likely, half of it is sure. At most, a compiler's
+kernel comes to the memory's whole rate. Of the gaps before n launches (n - 1) / n go, half of that
+for sure. A product that hardly multiplies, such as a batch of 3 × 3 matrices, is memory-bound work
+too: its fused form is a multiplication and a sum, which takes as long as its bytes do. What nothing
+reads (`unread-results`) is in no run, and a compiler leaves it out.
 
 A compiler also chooses the layout of convolutions, channels last for most models: then kernels go
 that only change layouts for them (`channels-last`). It keeps channels first for narrow, grouped and
@@ -40,6 +40,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.floors import Floors
+from tileprof.analyzer.numbers.reports import SHORTFALLS_REWRITTEN
 from tileprof.analyzer.numbers.shared import COLD, HARDLY_MULTIPLIES
 from tileprof.analyzer.program.convolutions import kernels_of_convolutions
 from tileprof.analyzer.rules.layouts.channels_last import chosen_layouts
@@ -47,6 +48,7 @@ from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.analyzer.rules.program.numbers import (
     FUSION_ALONE,
+    FUSION_INFERRING,
     FUSION_LAYOUTS,
     FUSION_NAMED,
     FUSION_PARTS,
@@ -261,12 +263,14 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
         )
         evidence.append(Evidence("activities", told))
     rewriting = sum(run.by_rewriting for run in runs)
+    rewrites = FUSION_REWRITES if tree.backward.any() else FUSION_INFERRING
     low, mid, high = (
         fused * (above - rewriting) + rewritten_part * rewriting + layout * layouts_go + gone
         for fused, rewritten_part, layout, layouts_go in zip(
-            FUSION_PARTS, FUSION_REWRITES, FUSION_LAYOUTS, layouts.saved, strict=True
+            FUSION_PARTS, rewrites, FUSION_LAYOUTS, layouts.saved, strict=True
         )
     )
+    high += (1 - SHORTFALLS_REWRITTEN) * sum(run.longest for run in runs if run.by_rewriting)
     of_exposed = tree.exposed(layouts.nodes, likely)
     exposed = (exposed * above + of_exposed * likely + gone) / (above + likely + gone)
     unrecorded += gone + of_exposed * layouts.saved[-1]
