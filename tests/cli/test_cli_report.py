@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from tests.analyzer.made import Made, program
+from tileprof.agent.tools import Tools
 from tileprof.analyzer import analyze, report
 from tileprof.analyzer.drafts import KernelRule
 from tileprof.analyzer.rules import KERNEL_RULES
 from tileprof.profile import load, save
+from tileprof.tui.details import Details
+from tileprof.viewer.text import UNICODE
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -77,6 +80,10 @@ def test_rule_that_fails_costs_its_own_findings_alone(
         each["rule"] for each in json.loads(before.out)["findings"]} - {"spill-hot"}  # fmt: skip
     with pytest.raises(AssertionError, match="two"):
         analyze(load(recordings[0]))
+    file = Path(recordings[0])
+    assert "Not complete: rule spill-hot failed on" in Tools(file.parent).report(file.name)
+    sheet = Details(load(file), UNICODE, color=False).report(0, 100)
+    assert sheet.lines[0].startswith("rule spill-hot failed on kernel spilled")
 
 
 def test_json_is_a_line_for_a_file(cli: Any, recordings: tuple[str, str]) -> None:

@@ -11,11 +11,11 @@ import subprocess
 import sys
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tileprof.analyzer import Report, analyze
+from tileprof.analyzer import Fault, Report, analyze
 from tileprof.analyzer.changes import explain
 from tileprof.analyzer.findings import identified
 from tileprof.errors import UsageError, suggestion
@@ -25,6 +25,7 @@ from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer import DiffOptions, ViewOptions, render_changes, render_diff, render_view
 from tileprof.viewer.code.explained import explain_line
 from tileprof.viewer.findings import ReportOptions, render_reports
+from tileprof.viewer.findings.faults import fault_text
 
 from .pages import page_of
 
@@ -48,11 +49,12 @@ class _Held:
     """A loaded profile, and its report once it is asked for."""
 
     profile: Profile
+    faults: list[Fault] = field(default_factory=list)
 
     @cached_property
     def report(self) -> Report:
-        """The findings."""
-        return analyze(self.profile)
+        """The findings; `faults` has the rules that failed, which it leaves out."""
+        return analyze(self.profile, faults=self.faults)
 
 
 class Tools:
@@ -180,7 +182,8 @@ class Tools:
         kernel, path or rule, and gives the full text of what matches.
         """
         with self._reading:
-            report = self._load(self._inside(file)).report
+            held = self._load(self._inside(file))
+            report = held.report
             known = identified(report.findings)
             if finding is not None:
                 if finding not in known:
@@ -195,8 +198,9 @@ class Tools:
                 text = render_reports({file: report}, options, width=WIDTH, unicode=False)
                 return page_of(text, page)
             lines = [f"{key}  {each.headline()}" for key, each in known.items()]
-            head = _about(report)
-            return page_of("\n".join([head, *(lines or ["No optimisation found."])]) + "\n", page)
+            failed = [f"Not complete: {fault_text(each)}" for each in held.faults]
+            said = [_about(report), *failed, *(lines or ["No optimisation found."])]
+            return page_of("\n".join(said) + "\n", page)
 
     def view(
         self,

@@ -6,9 +6,7 @@ import argparse
 import json
 import shutil
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
@@ -88,6 +86,7 @@ def _analyzed(files: Sequence[str]) -> tuple[dict[str, Report], int]:
     """Return the reports by file, and the exit code: 1 if a rule failed, which is complained of."""
     from tileprof.analyzer import analyze
     from tileprof.profile import load
+    from tileprof.viewer.findings.faults import fault_text
 
     reports: dict[str, Report] = {}
     faults: list[Fault] = []
@@ -96,19 +95,8 @@ def _analyzed(files: Sequence[str]) -> tuple[dict[str, Report], int]:
             task.tell(f"analysing {file}")
             reports[file] = analyze(load(file), faults=faults)
     for each in faults:
-        terminal.complain(_complaint(each))
+        terminal.complain(fault_text(each))
     return reports, int(bool(faults))
-
-
-def _complaint(fault: Fault) -> str:
-    """Return one line: what is missing from the report, why, and what to do."""
-    last = traceback.extract_tb(fault.error.__traceback__)[-1]
-    said = " ".join(f"{type(fault.error).__name__} {fault.error}".split())
-    of = f"kernel {fault.kernel}" if fault.kernel else "the program"
-    return (
-        f"rule {fault.rule} failed on {of} ({said}, at {Path(last.filename).name}:{last.lineno});"
-        " the report leaves it out. This is a fault of tileprof. Please report it, with this line."
-    )
 
 
 def _page(args: argparse.Namespace) -> int:

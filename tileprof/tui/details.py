@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tileprof.analyzer import Finding, analyze
+from tileprof.analyzer import Fault, Finding, analyze
 from tileprof.analyzer.cases import function_of
 from tileprof.once import cached_property
 from tileprof.profile import Profile
@@ -20,6 +20,7 @@ from tileprof.viewer.code.lines import FileLines
 from tileprof.viewer.code.pc_functions import SeenFunction, user_line
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.entry import entry, kernel_text
+from tileprof.viewer.findings.faults import fault_text
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.grid import wrap
 from tileprof.viewer.text import UNICODE, Glyphs, clean
@@ -45,6 +46,7 @@ class Details:
         self._files: dict[tuple[str, int], FileLines] = {}
         self._listings: dict[tuple[str, int], list[str]] = {}
         self._lines: dict[str, tuple[str, int] | None] = {}
+        self._faults: list[Fault] = []
 
     def _note(self, title: str, text: str, width: int) -> Sheet:
         return Sheet(title, wrap(clean(text, self.glyphs), width, self.color))
@@ -139,7 +141,7 @@ class Details:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All findings in order of use; the first time takes an analysis of the profile."""
-        return analyze(self.profile).findings
+        return analyze(self.profile, faults=self._faults).findings
 
     @property
     def is_analyzed(self) -> bool:
@@ -149,15 +151,18 @@ class Details:
     def report(self, number: int, width: int) -> Sheet:
         """Return all findings, of which the one of a number is chosen."""
         findings = self.findings
-        if not findings:
+        if not findings and not self._faults:
             return self._note(
                 "Findings", "There is nothing to change that this profile shows.", width
             )
         paper = Paper.of(width, self.color, self.glyphs is UNICODE)
         lines, chosen = list[str](), range(0)
+        for fault in self._faults:
+            lines += [*paper.sentence(fault_text(fault), "33"), ""]
         for at, finding in enumerate(findings):
             said = entry(finding, "author", paper, self._sources)
             if at == number:
                 chosen = range(len(lines), len(lines) + len(said))
             lines += [*said, ""]
-        return Sheet(f"Findings: {number + 1} of {len(findings)}", lines[:-1], chosen=chosen)
+        title = f"Findings: {min(number + 1, len(findings))} of {len(findings)}"
+        return Sheet(title, lines[:-1], chosen=chosen)

@@ -17,6 +17,7 @@ from tileprof.progress import working
 
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
+    from tileprof.profile import Profile
     from tileprof.trying import Candidate, Settings, Trial, Trials, TriedProgram
     from tileprof.trying.edits import Edit
 
@@ -194,7 +195,6 @@ def _given(args: argparse.Namespace, split: Split) -> tuple[TriedProgram, Report
     name, *rest = split.program
     if not name.endswith(".tprof"):
         return _script(args, name, rest), None
-    from tileprof.analyzer import analyze
     from tileprof.profile import load
 
     profile = load(name)
@@ -203,7 +203,7 @@ def _given(args: argparse.Namespace, split: Split) -> tuple[TriedProgram, Report
         program = _script(args, words[0], words[1:])
     else:
         program = _recorded(args, name, profile.tables.provenance.get("command", ""))
-    return program, None if args.change else analyze(profile)
+    return program, None if args.change else _analyzed(profile)
 
 
 def _recorded(args: argparse.Namespace, file: str, command: str) -> TriedProgram:
@@ -260,7 +260,6 @@ def _candidates(args: argparse.Namespace, trials: Trials, report: Report | None)
 
 def _fresh_report(trials: Trials) -> Report:
     """Record the program's first steps and analyse them."""
-    from tileprof.analyzer import analyze
     from tileprof.profile import load
 
     with tempfile.TemporaryDirectory(prefix="tileprof-try-") as folder:
@@ -268,7 +267,19 @@ def _fresh_report(trials: Trials) -> Report:
         with terminal.progress(), working("recording the program"):
             trials.record(path)
         with terminal.progress(), working("analysing its profile"):
-            return analyze(load(path))
+            return _analyzed(load(path))
+
+
+def _analyzed(profile: Profile) -> Report:
+    """Return the profile's report; rules that fail are complained of and left out."""
+    from tileprof.analyzer import Fault, analyze
+    from tileprof.viewer.findings.faults import fault_text
+
+    faults: list[Fault] = []
+    report = analyze(profile, faults=faults)
+    for each in faults:
+        terminal.complain(fault_text(each))
+    return report
 
 
 def _settings(args: argparse.Namespace) -> Settings:
