@@ -23,6 +23,7 @@ FIXED = {
     "emit/handovers.py": ("FIRST",),  # numbers of barriers in the prelude
     "emit/statements.py": ("_POSITION_RANGES",),  # ranges of a type
     "layouts/shared.py": ("ALIGNMENT", "CHUNK", "LINES", "SWIZZLES", "_SWIZZLES"),  # TMA's patterns
+    "nvrtc.py": ("_MINIMAL_SINCE",),  # a version of NVRTC
     "passes/choice/copies.py": ("LARGEST_MULTIPLE",),  # stands for infinity
     "passes/choice/dealt_rows.py": ("_QUADS", "_UNIT"),  # layouts of wgmma and swizzles
     "passes/layout/graph.py": ("LARGE",),  # stands for infinity

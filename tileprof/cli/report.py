@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileprof.analyzer import Fault, Report
 
 USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --sarif OUT | --html OUT [--frames WHICH]]"
-_HEIGHT = 50
+_HEIGHT = 55
 """Lines of a report that goes to no terminal."""
 
 

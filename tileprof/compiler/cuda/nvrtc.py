@@ -82,8 +82,8 @@ def compile_text(
     )
     _check(error, "nvrtcCreateProgram")
     try:
-        minimal = (_MINIMAL,) if version() >= _MINIMAL_SINCE else ()
-        given = [each.encode() for each in (*options, *minimal)]
+        options = (*options, _MINIMAL) if version() >= _MINIMAL_SINCE else options
+        given = [each.encode() for each in options]
         with working(f"compiling {os.path.basename(name)} (NVRTC)"):
             (result,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         log = _text(nvrtc, program, "ProgramLog")
