@@ -158,8 +158,11 @@ class _StreamNumber(ctypes.Structure):
 @once
 def find_current_number() -> int:
     """Return the address of PyTorch's function from a GPU to the number of its current stream; 0
-    where this PyTorch has no such function, or its number is not that of `current_stream`."""
+    where this PyTorch has no such function or no GPU, or its number is not that of
+    `current_stream`."""
     torch = sys.modules["torch"]
+    if not torch.cuda.is_available():
+        return 0
     try:
         library = ctypes.CDLL(str(Path(str(torch.__file__)).parent / "lib" / "libc10_cuda.so"))
         asked = library._ZN3c104cuda20getCurrentCUDAStreamEa
