@@ -1,4 +1,7 @@
-"""What is said of a rule that failed, in one line."""
+"""The line about a rule that failed.
+
+In: a fault.  Out: its text.
+"""
 
 from __future__ import annotations
 
