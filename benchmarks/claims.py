@@ -275,7 +275,7 @@ _ROW_OF_CELLS = (
     ("[(box.shape[0] * 49, ", "[(box.shape[0] * 7, "),
 )  # fmt: skip
 _CHANCE_OK = "1.0 - tl.exp(log_err)"
-"""What the logarithm of a kernel is taken of."""
+"""Argument of the logarithm in the kernel of genotypes."""
 
 
 def _logarithm(name: str, written: str) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""What an early start of launches brings: short kernels one after the other, with it and without.
+"""Gains of early starts: launches, and short kernels one after the other, with them and without.
 
 In: kernels of `gpu_kernels`, each compiled with the control `early_launch` and without.  Out: rows
 in µs a kernel, from batches that are timed in turns; the time without is what is asked.  Both ways

@@ -223,7 +223,7 @@ def test_kernels_of_tensor_cores_and_others(kernel: str) -> None:
     ],
 )
 def test_bytes_beside_products_in_tf32_halve_where_a_program_only_infers(kernel: str) -> None:
-    """Of the other kernel's 60 ms, bytes take 30 at the memory's peak: 15 go at most, and half of
+    """Bytes take 30 ms of the other kernel's 60 at the memory's peak: 15 go at most, and half of
     the product's 40 ms; in training nothing is told."""
     step = products(kernel)
     moved = step.op(step.top, "aten::mul", bytes=20 * 30e-3 * 3e12)

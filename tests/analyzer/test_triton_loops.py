@@ -188,7 +188,7 @@ CODE = [
 
 
 def told(rule: str, text: str, n: float = 64.0) -> list[Finding]:
-    """What a rule says of a kernel whose module has a text, launched with a number."""
+    """Return the findings of a rule for a kernel with this TTGIR, launched with a number."""
     profile = on_h200(
         Made(attributes=launch(4096, 8), code=CODE, blames=[(5, "long_scoreboard", 4)])
     )

@@ -1,4 +1,4 @@
-"""What a Triton kernel finds out by its masks that its numbers tell as well.
+"""Masks of a Triton kernel that say what its numbers tell as well.
 
 In: a module's TTGIR, and the numbers that launches were given.  Out: branches in loops that
 reductions of masks decide, where the masks depend on places alone; and axes of tiles that reach

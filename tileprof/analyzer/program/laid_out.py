@@ -50,7 +50,7 @@ class LaidOut:
     """Its text."""
     lines: range
     tensor: str
-    """What it reads; the call itself where it reads nothing."""
+    """Name of the tensor that the call reads; the call itself where it reads nothing."""
     kernel: str
     parameter: str
     """The kernel's name for the tensor."""
@@ -85,7 +85,7 @@ class _LaidOut(HostFunction):
                 yield from self._after(launch, parameter, given)
 
     def _before(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[LaidOut]:
-        """What is laid out for kernels that only load from it."""
+        """Yield tensors that are laid out for kernels that only load from them."""
         name = self.first_name(given)
         if not launch.kernel.only_loads(parameter):
             return
@@ -128,7 +128,7 @@ class _LaidOut(HostFunction):
         )
 
     def _after(self, launch: Launch, parameter: str, given: ast.expr) -> Iterator[LaidOut]:
-        """What is packed of a result that nothing else reads."""
+        """Yield tensors that are packed of a result that nothing else reads."""
         name = self.first_name(given)
         made = None if name is None else self.made(name)
         if not launch.kernel.only_stores(parameter) or not isinstance(made, ast.Call):
