@@ -26,10 +26,12 @@ from typing import Any
 # `benchmarks/plant.py` is the runner; the package of the same name goes first.
 sys.path.append(str(Path(__file__).parent))
 FAMILIES: dict[str, Any] = importlib.import_module("plant.generated.families").FAMILIES
-__all__ = ["CLAIMS", "FAST_LOGARITHM", "Claim", "main"]
+__all__ = ["CLAIMS", "INTERPRETED_AS", "Claim", "main"]
 
-FAST_LOGARITHM = "libdevice.fast_logf"
-"""Triton's name of the approximate logarithm, which its interpreter does not have."""
+FAST_LOGARITHM, FAST_SINE = "libdevice.fast_logf", "libdevice.fast_sinf"
+INTERPRETED_AS = {FAST_LOGARITHM: "tl.log", FAST_SINE: "tl.sin"}
+"""Triton's names of approximate functions, which its interpreter does not have, and what stands for
+them there."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +279,70 @@ _ROW_OF_CELLS = (
 _CHANCE_OK = "1.0 - tl.exp(log_err)"
 """Argument of the logarithm in the kernel of genotypes."""
 
+_RECIPROCALS = (
+    ("    sym_ptr, freq_ptr, cum_ptr, out_ptr, length,",
+     "    sym_ptr, freq_ptr, cum_ptr, per_ptr, out_ptr, length,"),
+    ("        c = tl.load(cum_ptr + s, mask=ok, other=0).to(tl.uint32)\n",
+     "        c = tl.load(cum_ptr + s, mask=ok, other=0).to(tl.uint32)\n"
+     "        per = tl.load(per_ptr + s, mask=ok, other=1.0)\n"),
+    ("state = ((state // f) << BITS) + state % f + c",
+     "quotient = (state.to(tl.float64) * per + 1e-5).to(tl.uint32)\n"
+     "        state = (quotient << BITS) + (state - quotient * f) + c"),
+    ("        sym, freq, cum, out, length,",
+     "        sym, freq, cum, 1.0 / freq.double(), out, length,"),
+)  # fmt: skip
+"""The fraction of a state by a frequency of at most 4,096 is 0, or at least 2^-12."""
+_DIVIDED_ONCE = (
+    ("state = ((state // f) << BITS) + state % f + c",
+     "quotient = state // f\n"
+     "        state = (quotient << BITS) + (state - quotient * f) + c"),
+)  # fmt: skip
+_SINES_APART = (
+    ("    acc = tl.zeros((BLOCK_I, BLOCK_J), dtype=tl.float32)\n",
+     "    sines = tl.zeros((BLOCK_J,), dtype=tl.float32)\n"
+     "    cosines = tl.zeros((BLOCK_J,), dtype=tl.float32)\n"),
+    ("        pull = tl.sin(other[None, :] - own[:, None])\n"
+     "        acc += tl.where((start + j)[None, :] < N, pull, 0.0)\n",
+     "        sines += tl.where(start + j < N, tl.sin(other), 0.0)\n"
+     "        cosines += tl.where(start + j < N, tl.cos(other), 0.0)\n"),
+    ("coupling * tl.sum(acc, 1) / N",
+     "coupling * (tl.cos(own) * tl.sum(sines, 0) - tl.sin(own) * tl.sum(cosines, 0)) / N"),
+)  # fmt: skip
+_WORDS_STORED_TOGETHER = (
+    ("        for r, c in T.Parallel(rows, words):\n",
+     "        born = T.alloc_shared((rows, words), T.uint32)\n"
+     "        for r, c in T.Parallel(rows, words):\n"),
+    ("Next[y, x] = two[0]", "born[r, c] = two[0]"),
+    ("    return Next\n",
+     "        T.copy(born, Next[by * rows, bx * words])\n    return Next\n"),
+)  # fmt: skip
+_ROW_COPIED_AHEAD = (
+    ("row = T.alloc_shared((GROUP,), T.float32)", "row = T.alloc_shared((1, GROUP), T.float32)"),
+    ("for j in T.serial(GROUP):\n            T.copy(U[j, 0:GROUP], row)",
+     "for j in T.Pipelined(GROUP, num_stages=3):\n            T.copy(U[j, 0], row)"),
+    ("/ row[j]", "/ row[0, j]"),
+    ("column[i] * row[c]", "column[i] * row[0, c]"),
+)  # fmt: skip
+_ROWS_COPIED_ONCE = (
+    ("row = T.alloc_shared((GROUP,), T.float32)",
+     "row = T.alloc_shared((GROUP, GROUP), T.float32)"),
+    ("        for j in T.serial(GROUP):\n            T.copy(U[j, 0:GROUP], row)\n",
+     "        T.copy(U, row)\n        for j in T.serial(GROUP):\n"),
+    ("/ row[j]", "/ row[j, j]"),
+    ("column[i] * row[c]", "column[i] * row[j, c]"),
+)  # fmt: skip
+_ROW_KEPT = (
+    ("        coef = T.alloc_shared((4,), T.float32)\n",
+     "        coef = T.alloc_shared((4,), T.float32)\n"
+     "        kept = T.alloc_shared((2, N), T.float16)\n"),
+    ("                g = u + guidance * (c - u)\n",
+     "                kept[0, s * chunk + i] = Cond[b, s * chunk + i]\n"
+     "                kept[1, s * chunk + i] = Uncond[b, s * chunk + i]\n"
+     "                g = u + guidance * (c - u)\n"),
+    ("c, u = T.cast(Cond[b, at], T.float32), T.cast(Uncond[b, at], T.float32)",
+     "c, u = T.cast(kept[0, at], T.float32), T.cast(kept[1, at], T.float32)"),
+)  # fmt: skip
+
 
 def _logarithm(name: str, written: str) -> tuple[tuple[str, str], ...]:
     """Return edits that take another function than Triton's logarithm of `name`."""
@@ -445,6 +511,47 @@ CLAIMS = (
           _logarithm(_CHANCE_OK, f"{FAST_LOGARITHM}({_CHANCE_OK})")),
     Claim("triton-genotype_calls", "slow-math", "logarithm to the base of 2",
           _logarithm(_CHANCE_OK, f"(tl.log2({_CHANCE_OK}) * 0.6931472)")),
+    Claim("triton-edge_relax", "epilogue-drain", "relaxed atomics",
+          (("mask=mask & (through < known))",
+            "mask=mask & (through < known), sem=\"relaxed\")"),)),
+    Claim("triton-kuramoto_pull", "slow-math", "sine approximate",
+          (("import triton.language as tl\n",
+            "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
+           ("tl.sin(other", f"{FAST_SINE}(other"))),
+    Claim("triton-kuramoto_pull", "slow-math", "sine and cosine of each phase", _SINES_APART),
+    Claim("tile-dora_norms", "pipeline-too-shallow", "four stages",
+          (("num_stages=3", "num_stages=4"),)),
+    Claim("tile-dora_norms", "pipeline-too-shallow", "six stages",
+          (("num_stages=3", "num_stages=6"),)),
+    Claim("tile-life_words", "narrow-access", "results through shared memory",
+          _WORDS_STORED_TOGETHER),
+    Claim("triton-soft_demap", "wasted-lanes", "two warps", (("num_warps=4", "num_warps=2"),)),
+    Claim("triton-soft_demap", "wasted-lanes", "twice as many numbers",
+          (("BLOCK = 64", "BLOCK = 128"),)),
+    Claim("tile-small_cholesky", "wasted-lanes", "one warp", (("threads=128", "threads=32"),)),
+    Claim("tile-small_cholesky", "wasted-lanes", "two warps", (("threads=128", "threads=64"),)),
+    Claim("tile-radiation_columns", "narrow-access", "four columns a thread",
+          (("threads=128", "threads=32"),)),
+    Claim("tile-radiation_columns", "narrow-access", "two columns a thread",
+          (("columns = 128", "columns = 256"),)),
+    Claim("tile-png_filters", "occupancy-limited", "half as wide",
+          (("span, pixel = 1024, 4", "span, pixel = 512, 4"),)),
+    Claim("tile-png_filters", "occupancy-limited", "512 threads",
+          (("threads=256", "threads=512"),)),
+    Claim("triton-fm_search", "narrow-access", "four reads a thread",
+          (("BLOCK = 128", "BLOCK = 512"),)),
+    Claim("triton-fm_search", "narrow-access", "four reads a thread of one warp",
+          (("num_warps=4", "num_warps=1"),)),
+    Claim("triton-rans_encode", "slow-math", "reciprocals from a table", _RECIPROCALS),
+    Claim("triton-rans_encode", "slow-math", "one division", _DIVIDED_ONCE),
+    Claim("tile-gptq_columns", "missed-async-copy", "rows three iterations ahead",
+          _ROW_COPIED_AHEAD),
+    Claim("tile-gptq_columns", "missed-async-copy", "all rows copied once", _ROWS_COPIED_ONCE),
+    Claim("tile-guided_step", "redundant-traffic", "both rows kept in shared memory", _ROW_KEPT),
+    Claim("tile-guided_step", "occupancy-limited", "512 threads",
+          (("threads=256", "threads=512"),)),
+    Claim("tile-guided_step", "occupancy-limited", "half as long chunks",
+          (("chunk = 1024", "chunk = 512"),)),
 )  # fmt: skip
 """Suggestions of which arithmetic alone does not say whether they are true."""
 

@@ -15,10 +15,11 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.kernel import reach
-from tileprof.analyzer.kernel.global_memory import width_of, worked_out
+from tileprof.analyzer.kernel.global_memory import ACCESSES, width_of, worked_out
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.memory_use import MemoryUse
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
+from tileprof.analyzer.kernel.threads.per_thread import made_for
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
 from tileprof.analyzer.numbers.kernels import (
@@ -103,9 +104,14 @@ def saved(
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
     gone = {i: max(0.0, passes[i] - NARROW_WIDE_PASSES * parts[i]) for i in passes}
     taken = np.maximum(behind(code, gone, passes), late)
+    # A queue that gathers fill, whose lanes nobody knows, stays full without these.
+    gathers = {*code.named(*ACCESSES)} - known.keys() if (known := worked_out(case)) else set()
+    issued = code.n(passes, (ISSUED,))
+    theirs = issued / max(issued + code.n(gathers - passes.keys(), (ISSUED,)), 1)
     for index in passes:
-        at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
-        taken = np.maximum(taken, at)
+        at = code.taken(code.rows([index], (ISSUED,)))
+        at += theirs * code.taken(code.rows([index], ("lg_throttle",)))
+        taken = np.maximum(taken, (1 - parts[index]) * at)
     own = max(float(each.sum()) for each in (checked, made)) > float(taken.sum())
     taken = np.maximum(taken, np.maximum(checked, made))
     if use is None:
@@ -127,8 +133,8 @@ def turns_saved(
 ) -> Saving | None:
     """Return what goes where instructions are what a kernel waits for, or None.
 
-    Of the instructions on lines with such accesses that count with integers, the part goes that
-    wider accesses do without. None where schedulers have issue slots left.
+    Of the instructions with integers on lines with such accesses that work out where these go, the
+    part goes that wider accesses do without. None where schedulers have issue slots left.
     """
     issued = code.n(where, (ISSUED,))
     if busy_share(code) < NARROW_BUSY or not issued:
@@ -136,6 +142,7 @@ def turns_saved(
     moved = sum(width_of(code.instructions[i].opcode) * code.n([i], (ISSUED,)) for i in where)
     places = (case.user_line(code.instructions[index].place) for index in where)
     counts = case.at_lines(code, {place.line for place in places if place}, code.named(*_COUNTS))
+    counts = sorted({*counts} & {*made_for(code, where)})
     part = code.n(counts, (ISSUED,)) / code.issued * (1 - moved / issued / WIDEST)
     mid = min(busy_share(code) * part, use.room)
     return Saving(HALFWAY * mid, mid, max(mid, min(NARROW_MOST * part, 1 - 1 / use.most)))

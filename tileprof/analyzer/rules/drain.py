@@ -184,9 +184,8 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
                     "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
         return
     part = 1.0 if unused else DRAIN_ONCE
-    saving = eliminated(taken, code.whole, part, sure=DRAIN_SURE)
-    if not unused:  # nobody stands behind a warp that waits for its fence
-        saving = as_told(case, saving)
+    # Nobody stands behind a warp that waits for its fence.
+    saving = as_told(case, eliminated(taken, code.whole, part, sure=DRAIN_SURE))
     yield Draft("suggestion", title, place, evidence, *advice, saving)
 
 

@@ -7,11 +7,15 @@ Code outside of loops runs once in each warp, so how many bytes its stores have 
 without samples. An element is stored once: where lanes are there for more bytes than all tensors
 hold together, the rest is left out by the guard, or stored in vain. Stores whose guard the block
 decides as a whole are left out, as one of several may be taken; and so are those of an address
-that was stored to before.
+that was stored to before. Where a Triton tile has fewer elements than its block has threads,
+several threads hold one element, and one of them stores it: so no more lanes count than tiles have
+elements.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
@@ -23,6 +27,9 @@ from tileprof.analyzer.machine.reloads import reloads_of
 from tileprof.binary.occupancy import WARP
 
 __all__ = ["Masked", "masked_of"]
+
+_STORED = re.compile(r"tt\.store .*: tensor<((?:\d+x)+)!tt\.ptr<\D*(\d+)")
+"""A store of a Triton module: extents of its tile, bits of an element."""
 
 
 @dataclass(frozen=True)
@@ -55,5 +62,10 @@ def masked_of(case: KernelCase, code: KernelCode) -> Masked | None:
         and code.instructions[index].text.startswith("@") and code.n([index])
     ]  # fmt: skip
     widths = sum(width_of(each.opcode) for each in stores)
-    stored = float(launch.blocks * launch.warps * WARP * widths)
+    tiles = sum(
+        math.prod(map(int, extents.split("x")[:-1])) * max(int(bits) // 8, 1)
+        for extents, bits in _STORED.findall(code.ttgir)
+    )
+    lanes = launch.warps * WARP * widths
+    stored = float(launch.blocks * (min(lanes, tiles) if tiles else lanes))
     return Masked(stored, held, stores[0]) if stored > held else None

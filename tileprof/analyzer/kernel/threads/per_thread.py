@@ -26,6 +26,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.global_memory import LOADS, width_of
 from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
+from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import COMPUTES, address_of, parsed
@@ -111,7 +112,7 @@ def by_latency(code: KernelCode, where: Collection[int], short: float) -> Weight
     fewer = min(WIDEST / min(widths), short)
     outside = code.taken(code.rows(code.where(lambda each: each.depth == 0)))
     waits = np.maximum(code.waiting_for(where, _ANSWER), outside)
-    return (1 - 1 / fewer) * np.maximum(waits, code.taken(code.rows(_made_for(code, where))))
+    return (1 - 1 / fewer) * np.maximum(waits, code.taken(code.rows(made_for(code, where))))
 
 
 def by_turns(code: KernelCode, where: Collection[int]) -> Weights:
@@ -141,15 +142,15 @@ def by_addresses(code: KernelCode, where: Collection[int]) -> Weights:
     narrow = [i for i in where if width_of(code.instructions[i].opcode) <= PER_THREAD_WORD]
     for width in {width_of(code.instructions[index].opcode) for index in narrow}:
         same = [i for i in narrow if width_of(code.instructions[i].opcode) == width]
-        made = code.rows([*same, *_made_for(code, same)])
-        held = code.taken(made & ~code.rows(reasons=_ANSWER))
+        made = code.rows([*same, *made_for(code, same)])
+        held = code.taken(made & ~code.rows(reasons=(*_ANSWER, *FULL)))
         part = (1 - width / WIDEST) * (PER_THREAD_OF_WORD if width == PER_THREAD_WORD else 1.0)
         taken = np.maximum(taken, part * held)
     return taken
 
 
-def _made_for(code: KernelCode, where: Collection[int]) -> list[int]:
-    """Places of what works out the addresses and guards of accesses, in the loop around them."""
+def made_for(code: KernelCode, where: Collection[int]) -> list[int]:
+    """Return the places of what works out addresses and guards of accesses, in their loops."""
     held, found = parsed(code), set[int]()
     for index in where:
         around = loop_around(code, index)

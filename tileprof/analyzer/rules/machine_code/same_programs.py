@@ -5,7 +5,8 @@ Static: the module's text (`machine/program_ids`) and the grid of its launches. 
 Of k programs that do the same all but one go. While the rest are more than a device holds at once,
 each wave takes as long as before, so nearly all of 1 - 1 / k goes. A program that loads what
 another one has loaded finds it in a cache, so that it takes less time. Where all programs run at
-once, those that stay take as long as their own latency; what they gain is not known.
+once, those that stay take as long as their own latency, unless a roof or the schedulers set the
+time: of what work takes there (`reach`), 1 - 1 / k goes all the same.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import launch_of, launch_place
 from tileprof.analyzer.machine.program_ids import programs_alike
 from tileprof.analyzer.rules.machine_code.numbers import SAME_PROGRAMS, SAME_PROGRAMS_AT_ONCE
@@ -47,9 +49,10 @@ def same_programs(case: KernelCase) -> Iterator[Draft]:
         yield cause.warning()
         return
     at_once = launch.waves / alike < 1
-    low, mid, high = (
-        part * (1 - 1 / alike) for part in (SAME_PROGRAMS_AT_ONCE if at_once else SAME_PROGRAMS)
-    )
+    least, likely, most = SAME_PROGRAMS_AT_ONCE if at_once else SAME_PROGRAMS
+    if at_once and (left := reach.left(case)) is not None:
+        likely = max(likely, 1 - left.mid)
+    low, mid, high = (part * (1 - 1 / alike) for part in (least, likely, most))
     text = f"a launch takes {duration(case.time / case.launches)}"
     yield cause.costs(
         Saving(low, mid, high), Evidence("activities", text), most=alike, known=not at_once

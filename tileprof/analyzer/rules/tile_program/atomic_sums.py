@@ -74,7 +74,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         if (meet := round(_meeting(effects, op, around))) >= ATOMIC_SUMS_FEWEST:
             title = f"{meet:,} elements are combined by atomics on one element of `{target}`"
             static = f"the place in `{target}` is the same for {meet:,} elements"
-            yield _draft(case, op, title, static, _REDUCE.format(reduction, target))
+            yield _draft(case, op, title, static, _REDUCE.format(reduction, target), alone=True)
         elif (turns := _in_series(effects, op, around)) >= ATOMIC_SUMS_FEWEST:
             title = f"each iteration of a loop combines the same elements of `{target}` by atomics"
             static = f"the place in `{target}` does not change in the loop"
@@ -179,10 +179,11 @@ def _private(effects: Effects, op: Op, around: tuple[Op, ...]) -> float:
 
 def _draft(
     case: KernelCase, op: Op, title: str, static: str, author: str, part: float = 1.0,
-    busy: float = 0.0,
+    busy: float = 0.0, alone: bool = False,
 ) -> Draft:  # fmt: skip
     """Return what the samples say of an atomic of which `part` goes; `busy` is the share of the
-    time, 0 to 1, that L2 needs to do all that meet at an element."""
+    time, 0 to 1, that L2 needs to do all that meet at an element. `alone`: a warp's own points
+    meet there, so it waits at them, and nothing waits behind them elsewhere."""
     place = case.place(case.line(op.line), f"atomic {op.operands[-1][1:]}")
     cause = Cause(title, place, (Evidence("static", static),), author, _COMPILER)
     code = case.sampled
@@ -198,7 +199,7 @@ def _draft(
     if code.share(taken) < COLD:
         return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
     saving = eliminated(taken, code.whole, ATOMIC_SUMS_GO * part, ATOMIC_SUMS_SURE)
-    return cause.costs(saving, seen)
+    return cause.costs(reach.as_told(case, saving) if alone else saving, seen)
 
 
 RULE = KernelRule("atomic-traffic", find)

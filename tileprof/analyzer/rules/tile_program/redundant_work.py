@@ -10,14 +10,15 @@ holds up all that comes after it in its loop, so those waits go with it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.findings import Evidence, listed
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import lost
 from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.machine.code import COPIES as AHEAD
@@ -83,9 +84,9 @@ def find_copies(case: KernelCase) -> Iterator[Draft]:
     twice = {each.op.line for each in copies if each.how == "twice"}
     # One line may read a tensor several times, and be there in several launches.
     again = {(each.tensor, each.op.line): each for each in reversed(read_again(case.tiles))}
-    for read in reversed(again.values()):
-        if read.op.line not in twice:
-            yield from _read_again(case, read)
+    lines = dict.fromkeys(each.op.line for each in reversed(again.values()))
+    for line in (each for each in lines if each not in twice):
+        yield from _read_again(case, [e for e in reversed(again.values()) if e.op.line == line])
     yield from copied_for_nobody(case)
     yield from carried_through_memory(case)
     yield from needless_tensors(case)
@@ -113,29 +114,35 @@ def _draft(case: KernelCase, again: Again) -> Draft:
     seen = sampled(code, taken, "are at it, or wait for it")
     if code.share(taken) * again.part < COLD:
         return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
-    return cause.costs(eliminated(taken, code.whole, again.part, REDUNDANT_SURE), seen)
+    # What is done again takes its own time; nothing queues behind it.
+    saving = eliminated(taken, code.whole, again.part, REDUNDANT_SURE)
+    return cause.costs(reach.as_told(case, saving), seen)
 
 
-def _read_again(case: KernelCase, each: ReadAgain) -> Iterator[Draft]:
-    """Yield what a read costs; nothing where the machine code has no load for it, as compilers
-    merge those that no barrier and no store is between."""
+def _read_again(case: KernelCase, reads: Sequence[ReadAgain]) -> Iterator[Draft]:
+    """Yield what reads of one line cost; nothing where the machine code has no load for them, as
+    compilers merge those that no barrier and no store is between."""
     code = case.sampled
     names = (*LOADS, *AHEAD)
-    lines = {each.op.line} - {0}
+    lines = {reads[0].op.line} - {0}
     where = [] if code is None else [
         i for i in case.at_lines(code, lines) if code.instructions[i].name in names
     ]  # fmt: skip
-    tensor = each.tensor[1:]
-    if code is None or not where or _is_merged(case, tensor, lines):
+    reads = [each for each in reads if not _is_merged(case, each.tensor[1:], lines)]
+    if code is None or not where or not reads:
         return
-    title = f"a block reads the same elements of `{tensor}` again"
-    where_first = case.line(each.first.line)
-    told = f" in line {where_first.line}" if where_first else ""
-    static = Evidence(
-        "static", f"{each.elements:,} elements, which it has read before{told}; nothing writes them"
-    )
-    place = case.place(case.line(each.op.line), f"load {tensor}")
-    cause = Cause(title, place, (static,), _KEEP, _COMPILER)
+    tensors = [each.tensor[1:] for each in reads]
+    title = f"a block reads the same elements of {listed([f'`{each}`' for each in tensors])} again"
+    static = (
+        Evidence(
+            "static", f"{each.elements:,} elements, which it has read before"
+            f"{f' in line {first.line}' if (first := case.line(each.first.line)) else ''};"
+            " nothing writes them",
+        )
+        for each in reads
+    )  # fmt: skip
+    place = case.place(case.line(reads[0].op.line), f"load {tensors[0]}")
+    cause = Cause(title, place, (*static,), _KEEP, _COMPILER)
     taken = np.maximum(code.taken(code.rows(where)), code.waiting_for(where))
     seen = sampled(code, taken, "are at these loads, or wait for them")
     if code.share(taken) < COLD:
