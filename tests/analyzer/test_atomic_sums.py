@@ -119,6 +119,18 @@ def test_cost_of_atomics_is_that_of_their_line(samples: int, severity: str) -> N
 
 
 @pytest.mark.usefixtures("lined")
+def test_atomics_of_a_warp_take_nothing_but_their_own_samples() -> None:
+    """A fifth of the samples is at them, and 0.95 of that goes, however far the kernel is from the
+    least time of its bytes."""
+    spin = ("ATOMS.CAST.SPIN R0, [R1], R2, R3", {"short_scoreboard": 2000}, 1, 7)
+    other = ("FADD R0, R0, R1", {"selected": 1000, "wait": 7000}, 0, 3)
+    made = Made(ir=SUMS.replace("BODY", ALL), code=(spin, other), metrics={"bytes": 1e6})
+    finding = only(program(made, peaks={"hbm_copy": 4e12}), "atomic-traffic")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * 0.2))
+
+
+@pytest.mark.usefixtures("lined")
 @pytest.mark.parametrize(("time", "gain"), [(4e3, 2.0), (40e3, 1.0)])
 def test_atomics_on_one_element_hold_up_loads_elsewhere(time: float, gain: float) -> None:
     """Blocks add 4,096 times to each element, which takes L2 3 µs: of a kernel of 4 µs that is why

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,22 @@ def centred(X: T.Tensor((64, 4096), T.float32)):  # noqa: ANN201
         for k in T.serial(8):
             for j in T.Parallel(512):
                 Y[row, k * 512 + j] = X[row, k * 512 + j] - total[0] / 4096.0
+    return Y
+
+
+@tileprof.jit
+def apart(X: T.Tensor((64, 512), T.float32), W: T.Tensor((64, 512), T.float32)):  # noqa: ANN201
+    """Take the sum of two rows from their difference: both are read in one line the second time."""
+    Y = T.empty((64, 512), T.float32)
+    with T.Kernel(64, threads=128) as row:
+        held = T.alloc_fragment((1, 512), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.copy(X[row, 0:512], held[0, :])
+        T.reduce_sum(held, total, dim=1)
+        T.copy(W[row, 0:512], held[0, :])
+        T.reduce_sum(held, total, dim=1, clear=False)
+        for j in T.Parallel(512):
+            Y[row, j] = X[row, j] - W[row, j] - total[0]
     return Y
 
 
@@ -80,10 +97,10 @@ def test_a_loop_of_another_range_reads_other_elements() -> None:
     assert not read_again(read(f"{before}{nine}for serial %c1, %c9{second}"))
 
 
-def at_second(load: str, launches: int = 1, merged: str = "") -> Profile:
-    """The kernel with nine tenths of its samples waiting for what is at its second read's line,
+def at_second(load: str, launches: int = 1, merged: str = "", of: Any = centred) -> Profile:
+    """A kernel with nine tenths of its samples waiting for what is at its second read's line,
     where the compiler loads the elements of a tensor with earlier ones."""
-    kernel = plain_kernel(centred.compile().program.kernel)
+    kernel = plain_kernel(of.compile().program.kernel)
     body = replace(kernel.body, ops=launches * kernel.body.ops)
     kernel = replace(kernel, body=body)
     again, *_ = read_again(kernel)
@@ -104,6 +121,13 @@ def test_cost_of_a_read_again_is_that_of_its_loads() -> None:
     assert not found(at_second("FADD R2, R2, R4"), "redundant-traffic")
     assert not found(at_second("LDG.E R2, [R4.64]", merged="X"), "redundant-traffic")
     assert found(at_second("LDG.E R2, [R4.64]", merged="W"), "redundant-traffic")
+
+
+def test_tensors_that_one_line_reads_again_are_one_finding() -> None:
+    """Samples do not tell which of a line's loads they wait for."""
+    held = at_second("LDG.E R2, [R4.64]", of=apart)
+    (finding,) = (each for each in found(held, "redundant-traffic") if each.kernel_gain)
+    assert "`X`, `W`" in finding.title
 
 
 def test_a_line_of_several_launches_is_told_once() -> None:

@@ -140,6 +140,26 @@ def test_repeated_load_beside_another_one_gains_less() -> None:
     assert beside.low <= 1.05 < beside.high
 
 
+def test_repeated_load_that_decides_an_iteration_is_waited_for_alone() -> None:
+    """Nothing else is asked for before it has come, so all of its wait goes; where the other load
+    is under way as well, less than half of that is likely."""
+    again, check = "LDG.E.STRONG.SYS R5, desc[UR8][R14.64]", "ISETP.NE.AND P2, PT, R5, RZ, PT"
+    skip, use = "@P2 BRA 0x80", "FADD R6, R4, R6"
+    gains = []
+    for inside in ((again, check, skip, _LOAD, use), (_LOAD, again, check, skip, use)):
+        made, at = _loop(*inside, *_STEP), 3 + inside.index(check)
+        code = list(made.code)
+        code[at] = (check, {"selected": 50, "long_scoreboard": 3000}, *code[at][2:])
+        made = replace(made, code=code, blames=[(at, "long_scoreboard", at - 1)])
+        (only,) = found(program(made), _RULE)
+        assert only.kernel_gain is not None
+        gains.append(only.kernel_gain.mid)
+        whole = sum(sum(samples.values()) for _, samples, _, _ in code)
+    alone, beside = gains
+    assert alone == pytest.approx(1 / (1 - 3000 / whole), rel=0.01)
+    assert beside < 1 + (alone - 1) / 2
+
+
 @pytest.mark.parametrize(
     "inside",
     [

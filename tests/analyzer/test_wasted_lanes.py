@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
-from tileprof.profile import Profile
+from tileprof.profile import PcText, Profile
 from tileprof.remarks.copies import TmaLoad
 from tileprof.remarks.host import Guarded, IndexSign, Unguarded
 from tileprof.remarks.launches import BlockPerTile
@@ -180,3 +182,16 @@ def test_lanes_that_a_guard_leaves_out(held: float, outside: float) -> None:
     for each in said:
         assert each.kernel_gain is not None
         assert each.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * (1 - 2e7 / 5.12e7)), rel=0.01)
+
+
+def test_threads_that_hold_the_same_element_are_not_left_out() -> None:
+    """A store of a tile of 64 elements by 128 threads, half of which hold what others store."""
+    code = [("@!P0 STG.E desc[UR4][R2.64], R4", {"selected": 100}, 0, 5)]
+    made = Made(attributes=launch(1000, held=4, threads=128), code=code, metrics={"bytes": 2.6e5})
+    held = on_h200(made)
+    assert found(held, RULE)
+    pc = held.tables.pc
+    functions = tuple(replace(each, module="f" * 64) for each in pc.functions)
+    text = PcText.of("tt.store %p, %v, %m : tensor<64x!tt.ptr<f32>, #blocked> loc(#loc)")
+    kept = replace(pc, functions=functions, texts={("f" * 64, "ttgir"): text})
+    assert not found(replace(held, tables=replace(held.tables, pc=kept)), RULE)

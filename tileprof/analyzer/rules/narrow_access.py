@@ -11,11 +11,13 @@ One access of 16 bytes stands for 16 / w of w bytes: (1 - w / 16) of their issue
 wait for global memory's queue. Of what waits in the queue behind it, the part of all its passes
 (`queues`) that goes: five passes move 16 bytes a lane, 2 up to 4 bytes, 3 move 8. So from 4 bytes
 on they cost next to nothing unless the queue is full of them: an H200 took as long with 8 bytes,
-and 1.13 times as long with 2. No more goes than what lies between the use of memory and what
-kernels reach of it that only move. Where its use is not known nothing is sure: multiprocessors that
-store 4 bytes a thread without end have 84 % `lg_throttle`, and so have those that memory holds up.
-So of what only the code tells, and whose memory's use is not known, only those accesses are a cause
-whose lanes leave gaps that their thread's next access fills; the rest is a symptom.
+and 1.13 times as long with 2. Accesses whose lanes nobody knows, as gathers, fill the queue as
+well: what waits for room counts by the part that narrow ones are of both. No more goes than what
+lies between the use of memory and what kernels reach of it that only move. Where its use is not
+known nothing is sure: multiprocessors that store 4 bytes a thread without end have 84 %
+`lg_throttle`, and so have those that memory holds up. So of what only the code tells, and whose
+memory's use is not known, only those accesses are a cause whose lanes leave gaps that their
+thread's next access fills; the rest is a symptom.
 
 An access whose place is checked, because its index was loaded, brings a branch of its own. One of
 16 bytes does that once, so (1 - w / 16) of what stands between two such accesses goes, but for
@@ -35,7 +37,7 @@ Stores that leave gaps for other stores of their thread keep L2 busy, wherever w
 
 A tile compiler works an address out for each access, so where schedulers issue nearly all of the
 time, and not for products, a kernel takes as long as its instructions: of those with integers on
-the lines of such accesses the part (1 - w / 16) goes.
+the lines of such accesses that work out where these go, the part (1 - w / 16) goes.
 
 Copies to shared memory that are narrow because they transpose, as their lanes show, can not be
 wider: one instruction writes its bytes side by side. Asynchronous ones of less than 16 bytes that
