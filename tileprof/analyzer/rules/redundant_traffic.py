@@ -140,9 +140,10 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         title = f"each iteration of a loop {kind}s the same bytes again"
         cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
         seen = sampled(code, taken, "are at them or wait for them")
-        own = _of_loads(case, code, each, taken) if kind == "load" else held_up
+        alone = _waited_for_alone(case, code, each, taken) if kind == "load" else None
+        own = alone or (_of_loads(code, each, taken) if kind == "load" else held_up)
         saving = own or eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
-        yield cause.costs(saving, seen)
+        yield cause.costs(saving, seen, known=alone is not None)
 
 
 def _done_for(
@@ -183,26 +184,34 @@ def _held_up(case: KernelCase, code: KernelCode, each: Repeated) -> Saving | Non
     return Saving(0, mid, max(mid, left.high), samples=waits)
 
 
-def _of_loads(
+def _waited_for_alone(
     case: KernelCase, code: KernelCode, each: Repeated, taken: Weights
 ) -> Saving | None:  # fmt: skip
+    """Return what goes with repeated loads where a turn asks for all others later, by what the
+    repeated values decide: nothing covers the wait for these, so all of it goes, as far as the work
+    leaves it. None where most of what they take is no such wait."""
+    loads = code.where(lambda one: one.name in LOADS and one.index in each.loop)
+    others = set(loads) - set(each.loads)
+    if not others:
+        return None
+    decided = code.waiting_for(each.loads) * (code.at < min(others))
+    if decided.sum() < HALFWAY * taken.sum():
+        return None
+    return reach.as_told(case, eliminated(decided, code.whole, sure=REDUNDANT_TRAFFIC_SURE))
+
+
+def _of_loads(code: KernelCode, each: Repeated, taken: Weights) -> Saving | None:
     """Return what goes with repeated loads into registers; None for copies, which are waited for
     together.
 
     They come from a cache. A turn that has other loads waits for these as well, which come from
     farther and are asked for at the same time, so only the sure part goes, and no queue with it.
-    Where all others are asked for later, by what the repeated value decides, nothing covers the
-    wait for it: all of that goes, as far as the work leaves it. Where a turn has no others, a wait
-    that other warps fill costs nothing.
+    Where it has none, a wait that other warps fill costs nothing.
     """
     if not all(code.instructions[index].name in LOADS for index in each.loads):
         return None
     loads = code.where(lambda one: one.name in LOADS and one.index in each.loop)
-    if others := set(loads) - set(each.loads):
-        decided = code.waiting_for(each.loads) * (code.at < min(others))
-        if decided.sum() >= HALFWAY * taken.sum():
-            alone = eliminated(decided, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
-            return reach.as_told(case, alone)
+    if set(loads) - set(each.loads):
         most = eliminated(taken, code.whole, REDUNDANT_TRAFFIC_SURE, REDUNDANT_TRAFFIC_SURE)
         return replace(most, rows=None)
     issue = code.taken(code.rows(each.loads, (ISSUED, *FULL)))
