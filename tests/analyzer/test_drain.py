@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
 from tileprof.remarks.common import TargetHasNone
 from tileprof.remarks.copies import StoresFromRegisters, Tma
@@ -48,6 +49,27 @@ def test_an_exchange_that_stores() -> None:
     assert "tl.store" in finding.author
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / 0.3)
+
+
+@pytest.mark.parametrize("at_barrier", [200, 800])
+def test_a_warp_that_orders_for_its_block(at_barrier: int) -> None:
+    """Its fences in a loop take 100 of 1,000 samples, and three other warps wait for it at the
+    barrier behind them no longer than 300: what is more they wait for something else."""
+    code = [
+        ("LDG.E R4, [R2.64]", {"selected": 900 - at_barrier}, 1, 5),
+        ("@!P0 MEMBAR.ALL.GPU", {"selected": 0}, 1, 6),
+        ("@!P0 ERRBAR", {"membar": 100}, 1, 6),
+        ("@!P0 ATOMG.E.MAX.STRONG.GPU PT, RZ, desc[UR6][R2.64], R4", {"selected": 0}, 1, 6),
+        ("@!P0 CCTL.IVALL", {"selected": 0}, 1, 6),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 0}, 1, 7),
+        ("STG.E [R2.64], R5", {"barrier": at_barrier}, 1, 7),
+        ("@P1 BRA 0x0", {"selected": 0}, 1, 7),
+    ]
+    made = Made(code=code, blames=[(6, "barrier", 5)], attributes=launch(1320))
+    finding = only(on_h200(made), RULE)
+    assert finding.kernel_gain is not None
+    share = 0.1 + min(at_barrier, 300) / 1000
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - share))
 
 
 def test_a_sum_that_orders_nothing() -> None:

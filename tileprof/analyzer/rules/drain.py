@@ -8,7 +8,8 @@ full at those stores and atomics, or whose next result has to wait until a store
 register (which of the two depends on how many registers the stores take in turn), and for atomics
 those of what else stands in the queue, and of loads that share L2 with them.
 
-That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is left;
+That time goes (sequential elimination, GPA): of fences in loops all, as one after the loop is left,
+and where one warp has them for its block, what the others wait for it at the next barrier;
 of the end of stores, and of what stands in the queue behind them, likely half, since what is stored
 still has to get there, and more where the block's next tile can be under way meanwhile. Atomics at
 the end are mostly not the kernel's work: a block that adds up first makes one of many, so all goes
@@ -46,6 +47,7 @@ from tileprof.analyzer.kernel.global_memory import (
     width_of,
     worked_out,
 )
+from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.kernel.reach import as_told
@@ -183,10 +185,27 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
         yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
                     "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
         return
-    part = 1.0 if unused else DRAIN_ONCE
-    # Nobody stands behind a warp that waits for its fence.
+    part = 1.0 if unused or (hot is not None and hot.depth) else DRAIN_ONCE
+    taken = np.maximum(taken, _meeting(case, code, atomics, taken))
+    # Nobody else stands behind a warp that waits for its fence.
     saving = as_told(case, eliminated(taken, code.whole, part, sure=DRAIN_SURE))
     yield Draft("suggestion", title, place, evidence, *advice, saving)
+
+
+def _meeting(
+    case: KernelCase, code: KernelCode, atomics: list[int], taken: Weights
+) -> Weights:  # fmt: skip
+    """Return waits at the next barriers, in turn of a loop, for the warp that runs atomics for its
+    block: each other warp waits there no longer than that one did for its fences."""
+    bars, launch = code.named("BAR"), launch_of(case)
+    met = set[int]()
+    for index in (i for i in atomics if code.instructions[i].text.startswith("@")):
+        loop = loop_around(code, index)
+        inside = [bar for bar in bars if loop is None or bar in loop]
+        met.update([*(bar for bar in inside if bar > index), *(inside if loop else ())][:1])
+    waits = code.waiting_for(met, ("barrier",))
+    others = (launch.warps - 1) * float(taken.sum()) if launch else 0.0
+    return waits * min(1.0, others / max(float(waits.sum()), 1.0))
 
 
 def _is_unused_exchange(at: Instruction) -> bool:
