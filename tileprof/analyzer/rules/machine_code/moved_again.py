@@ -26,9 +26,10 @@ from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.global_memory import worked_out
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.reloads import Reloads, reloads_of
-from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
+from tileprof.analyzer.numbers.shared import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.numbers import (
     MOVED_AGAIN_LIKELY,
     MOVED_AGAIN_MOST,
@@ -92,19 +93,24 @@ def _taken(case: KernelCase, code: KernelCode, found: Reloads) -> Weights:
     where = {*case.at_lines(code, lines), *again}
     taken = part * code.taken(code.rows(where, reasons))
     bars, loads = code.waiting_for(found.barriers, ("barrier",)), code.waiting_for(found.loads)
-    return np.asarray(np.maximum(np.maximum(taken, bars), np.maximum(loads, _apart(code, found))))
+    apart = _apart(case, code, found)
+    return np.asarray(np.maximum(np.maximum(taken, bars), np.maximum(loads, apart)))
 
 
-def _apart(code: KernelCode, found: Reloads) -> Weights:
+def _apart(case: KernelCase, code: KernelCode, found: Reloads) -> Weights:
     """Waits for loads that stores keep from being under way together: with n such groups of loads
-    a warp waits n times, and without the stores once."""
+    a warp waits n times, and without the stores once. Gathers, whose lanes nobody knows, wait for
+    their sectors as well, together or not: of those, half."""
     loads = [index for index in code.named("LDG") if found.first[0] < index]
     cuts = sorted({*found.first, *found.stores})
     groups = {sum(cut < load for cut in cuts) for load in loads if load < cuts[-1]}
     if found.loads or found.barriers or len(groups) < 2:
         return np.zeros(len(code.counts))
     every = [index for index in code.named("LDG") if index < cuts[-1]]
-    return (1 - 1 / (len(groups) + 1)) * code.waiting_for(every)
+    known = worked_out(case)
+    gathers = [index for index in every if known and index not in known]
+    waits = code.waiting_for(every) - (1 - HALFWAY) * code.waiting_for(gathers)
+    return (1 - 1 / (len(groups) + 1)) * waits
 
 
 def _line(case: KernelCase, code: KernelCode, index: int) -> int:
