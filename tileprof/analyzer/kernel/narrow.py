@@ -133,8 +133,9 @@ def turns_saved(
 ) -> Saving | None:
     """Return what goes where instructions are what a kernel waits for, or None.
 
-    Of the instructions with integers on lines with such accesses that work out where these go, the
-    part goes that wider accesses do without. None where schedulers have issue slots left.
+    Of the instructions with integers on lines with such accesses that work out where these go, and
+    what branches around that ask for, the part goes that wider accesses do without. None where
+    schedulers have issue slots left.
     """
     issued = code.n(where, (ISSUED,))
     if busy_share(code) < NARROW_BUSY or not issued:
@@ -142,7 +143,9 @@ def turns_saved(
     moved = sum(width_of(code.instructions[i].opcode) * code.n([i], (ISSUED,)) for i in where)
     places = (case.user_line(code.instructions[index].place) for index in where)
     counts = case.at_lines(code, {place.line for place in places if place}, code.named(*_COUNTS))
-    counts = sorted({*counts} & {*made_for(code, where)})
+    made = {*where, *made_for(code, where)}
+    guards = [branch for branch, over in skipped(code) if not made.isdisjoint(over)]
+    counts = sorted({*counts} & {*made, *guards, *made_for(code, guards)})
     part = code.n(counts, (ISSUED,)) / code.issued * (1 - moved / issued / WIDEST)
     mid = min(busy_share(code) * part, use.room)
     return Saving(HALFWAY * mid, mid, max(mid, min(NARROW_MOST * part, 1 - 1 / use.most)))
