@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.show_counters.kernels import Case
-from benchmarks.show_counters.sass.beside import beside
+from benchmarks.show_counters.code_beside import beside
 from tests.cuda.compiled_kernels import need_machine_code
 from tests.drawing import exchange_kernels as kernels
 from tileprof.drawing import show
