@@ -104,7 +104,7 @@ class Machine:
     unaligned: frozenset[int] = frozenset()
     """Positions of parameters that it is compiled for as ones that are not aligned."""
     program: CudaProgram | None = None
-    """What a launch runs; None where the kernel cannot run on the target."""
+    """The program that a launch runs; None where the kernel cannot run on the target."""
 
 
 def machine_of(

@@ -64,7 +64,7 @@ BOX, CHUNK, BARRIER = 128, 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What requests of one kind at a line are of."""
+    """Requests of one kind at a line, of one tensor."""
 
     line: int
     kind: Key

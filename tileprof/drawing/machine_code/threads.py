@@ -60,7 +60,7 @@ class Threads:
     most: int
     """Instructions of threads that may run."""
     at: NDArray[np.int64] = field(init=False)
-    """Where each thread is."""
+    """Offset of the next instruction of each thread."""
     unknown: Counter[str] = field(init=False, default_factory=Counter)
     """Opcodes whose results are not known here."""
 
