@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from operator import sub
 
 from tileprof.native.array_memory import arrays_in_pages
 
@@ -15,6 +16,13 @@ PERIOD_S = 0.005
 SLOWEST = 4
 """Largest factor by which samples become rarer as their number grows. Each takes the GIL from the
 program for 0.1 ms, and the first thousand give shares to a percent or two."""
+SHARE = 0.01
+"""Largest share of the program's processor time for ticks after the first thousand. At fixed times
+of the clock, a busy machine makes them dear: where a program got a ninth of a processor, they took
+a fifth as much processor time as the program itself."""
+LONGEST_S = 0.2
+"""Longest wait in seconds for the sake of `SHARE`. Without it, a program that only waits, and uses
+no processor, would not be sampled at all."""
 STOP_S = 2.0
 """Seconds that `stop` waits for a tick under way. The tick may wait for a lock that the caller of
 `stop` holds, or for a disk that hangs: then it ends on its own, some time later."""
@@ -25,6 +33,11 @@ _SELDOM_S = 0.1
 PROMPT_S = 0.0002
 """Switch interval of the interpreter while the helping thread sleeps beside one running thread. A
 shorter one would wake it more often while the program is in C code that keeps the GIL."""
+
+
+def _times() -> tuple[float, float, float]:
+    """Return the processor time of this thread and of the process, and the time, in seconds."""
+    return time.thread_time(), time.process_time(), time.monotonic()
 
 
 @contextmanager
@@ -49,6 +62,16 @@ def prompt_switches(wanted: bool) -> Iterator[None]:
             sys.setswitchinterval(before)
 
 
+def wait_for_share(own_s: float, process_s: float, elapsed_s: float) -> float:
+    """Return the wait in seconds after which the next tick keeps to `SHARE`.
+
+    It goes by what was used since the tick before: processor time of this thread and of the whole
+    process, and time of the clock.
+    """
+    took, allowed = own_s * elapsed_s, SHARE * max(process_s - own_s, 0)
+    return took / allowed if took < allowed * LONGEST_S else LONGEST_S
+
+
 class Worker(threading.Thread):
     """Calls `tick` again and again until it is stopped; a daemon, so it never holds up an exit."""
 
@@ -69,6 +92,7 @@ class Worker(threading.Thread):
         arrays_in_pages()
         seed = 1
         due = time.monotonic() + _FIRST_S
+        before = _times()
         while not self._over:
             with prompt_switches(self.prompt and self._often):
                 self._asleep.acquire(timeout=max(due - time.monotonic(), 0))
@@ -83,6 +107,10 @@ class Worker(threading.Thread):
                 self._looks += self._often
                 period = PERIOD_S * min(SLOWEST, 1 + self._looks / _MANY)
                 wait = period * (0.5 + chance) if self._often else _SELDOM_S
+                now = _times()
+                if self._looks > _MANY:
+                    wait = max(wait, wait_for_share(*map(sub, now, before)) * (0.5 + chance))
+                before = now
                 due = time.monotonic() + wait
 
     def pace(self, often: bool) -> None:

@@ -23,7 +23,15 @@ from tests.profiler_programs import Clock, FakeKernel, as_ours
 from tileprof.profile import Profile
 from tileprof.profiler.host import sampler as sampler_module
 from tileprof.profiler.host.sampler import Sampler
-from tileprof.profiler.worker import PERIOD_S, PROMPT_S, Worker, prompt_switches
+from tileprof.profiler.worker import (
+    LONGEST_S,
+    PERIOD_S,
+    PROMPT_S,
+    SHARE,
+    Worker,
+    prompt_switches,
+    wait_for_share,
+)
 from tileprof.runtime import hooks
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("no_other_threads")]
@@ -538,6 +546,49 @@ def _ticks_of_the_helping_thread() -> tuple[int, int, int]:
     worker.stop()
     assert not worker.is_alive()
     return seldom, often, sum(wait < PERIOD_S / 2 for wait in waits)
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "used_ms", "elapsed_ms", "wait_ms"),
+    [
+        (0.1, 20.1, 20, 10),  # the program has a processor: rarer than that anyway
+        (0.4, 2.9, 20, 200),  # it gets an eighth of one
+        (0.1, 80.1, 20, 2.5),  # four threads of it have one each
+        (0.1, 0.1, 20, 200),  # it waits
+        (0, 0, 20, 200),
+    ],
+)
+def test_ticks_take_a_hundredth_of_the_processor_time_that_a_program_gets(
+    own_ms: float, used_ms: float, elapsed_ms: float, wait_ms: float
+) -> None:
+    """Unless that would make them rarer than five a second."""
+    wait = wait_for_share(own_ms / 1e3, used_ms / 1e3, elapsed_ms / 1e3)
+    assert wait == pytest.approx(wait_ms / 1e3)
+    rate = (used_ms - own_ms) / elapsed_ms
+    assert wait == LONGEST_S or own_ms / 1e3 == pytest.approx(SHARE * rate * wait)
+
+
+@pytest.mark.alone
+def test_a_program_that_waits_is_sampled_rarely_after_many_samples() -> None:
+    """A tick takes a millisecond, and nothing else in the process uses a processor."""
+    began: list[float] = []
+    enough = threading.Event()
+
+    def tick() -> None:
+        began.append(time.monotonic())
+        until = time.thread_time() + 0.001
+        while time.thread_time() < until:
+            pass
+        if len(began) == 3:
+            enough.set()
+
+    worker = Worker(tick)
+    worker._looks = 1001
+    worker.pace(often=True)
+    worker.start()
+    assert enough.wait(30)
+    worker.stop()
+    assert began[2] - began[1] >= LONGEST_S / 2
 
 
 COLLECTING = """
