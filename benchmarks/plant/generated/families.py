@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from plant.twins import KERNELS
 
+from .eighth import extents as eighth
 from .fifth import extents as fifth
 from .fresh import extents as fresh
 from .later import extents
@@ -103,12 +104,12 @@ def _path(name: str, *folders: Path) -> Path:
 
 
 def _tile(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = _path(name, HERE / "tile_kernels", HERE / "seventh" / "tile")
+    path = _path(name, HERE / "tile_kernels", HERE / "seventh" / "tile", HERE / "eighth" / "tile")
     return Family(f"tile-{name}", "tile", path, shape, small, **more)
 
 
 def _triton(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = _path(name, HERE / "triton_kernels", HERE / "seventh" / "triton")
+    path = _path(name, HERE / "triton_kernels", HERE / "seventh" / "triton", HERE / "eighth" / "triton")
     return Family(f"triton-{name}", "triton", path, shape, small, origin="tutorial", **more)
 
 
@@ -318,6 +319,8 @@ _LATER = (
     *(_triton(row.name, row.shape, row.small, **row.more) for row in sixth.TRITONS),
     *(_tile(row.name, row.shape, row.small, **row.more) for row in seventh.TILES),
     *(_triton(row.name, row.shape, row.small, **row.more) for row in seventh.TRITONS),
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in eighth.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in eighth.TRITONS),
 )
 FAMILIES: Mapping[str, Family] = {
     each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())
