@@ -18,9 +18,9 @@ import torch
 from plant.works import SMALL, WORKS, Work, call, difference, reset
 
 from . import triton_problems
-from .families import CASE_STUDIES, Family
 from .eighth import tile_problems as eighth_tile
 from .eighth import triton_problems as eighth_triton
+from .families import CASE_STUDIES, Family
 from .fifth import tile_problems as fifth_tile
 from .fifth import triton_problems as fifth_triton
 from .fresh import tile_problems as fresh_tile

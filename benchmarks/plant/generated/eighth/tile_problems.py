@@ -337,7 +337,9 @@ PROBLEMS: Mapping[str, Work] = {
     "tile-lomb_scargle": Work(("N float32", "N float32", "F float32"), _powerful, 1e-3),
     "tile-motion_search": Work(("H W int32 below:256",) * 2, _moved, 0.0),
     "tile-outer_mean": Work(("S M bfloat16", "S N bfloat16"), _paired, 0.01),
-    "tile-ring_transform": Work(("M 1024 int32 below:12289", "512 int32 below:2"), _transformed, 0.0),
+    "tile-ring_transform": Work(
+        ("M 1024 int32 below:12289", "512 int32 below:2"), _transformed, 0.0
+    ),
     "tile-sha_rounds": Work(
         ("16 N uint32 below:2147483647", "64 uint32 below:2147483647"), _digested, 0.0
     ),

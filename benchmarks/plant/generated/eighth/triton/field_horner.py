@@ -23,7 +23,5 @@ def run(x, coef):
     n = x.shape[0]
     y = torch.empty_like(x)
     BLOCK = 512
-    field_horner_kernel[(triton.cdiv(n, BLOCK),)](
-        x, coef, y, n, coef.shape[0], BLOCK, num_warps=4
-    )
+    field_horner_kernel[(triton.cdiv(n, BLOCK),)](x, coef, y, n, coef.shape[0], BLOCK, num_warps=4)
     return y
