@@ -243,8 +243,9 @@ def _overlapping(program: Program) -> Iterator[Site]:
     held, calls = _launch(program), _program_ids(program)
     if held is None or len(calls) != 1 or list(program.calls("tl.atomic_add", "tl.num_programs")):
         return
-    found = re.fullmatch(r"tl\.program_id\(0\) \* (\w+) \+ tl\.arange\(0, (\w+)\)",
-                         program.segment(program.statement(calls[0]).value))  # type: ignore[attr-defined]  # fmt: skip
+    node = program.statement(calls[0])
+    place = program.segment(node.value) if isinstance(node, ast.Assign) else ""
+    found = re.fullmatch(r"tl\.program_id\(0\) \* (\w+) \+ tl\.arange\(0, (\w+)\)", place)
     grid = held[1].elts[0]
     if found is None or found[1] != found[2]:
         return
