@@ -202,7 +202,7 @@ def made(operator: str, text: str) -> list[str]:
         ("residual-product", LAUNCHED, ("both = tl.dot(rest, sums, tl.dot(whole, sums))",)),
         ("count-down", LAUNCHED, (
             "for n_up in range(0, N, block):\n        n = (N - 1) // (block) * (block) - n_up\n",)),
-        ("fold-grid", LAUNCHED, ("row = (tl.program_id(0) // across)", "((triton.cdiv(M, block)) * (M),)",
+        ("fold-grid", LAUNCHED, ("row = (tl.program_id(0) // across)", "cdiv(M, block)) * (M)",
                                  "(tl.program_id(0) % across) * block")),
         ("leave-dropout", LAUNCHED, (
             "x = tl.where(tl.rand(17, (row * N + spot).to(tl.int32)) >= chance, x, tl.zeros_",)),
