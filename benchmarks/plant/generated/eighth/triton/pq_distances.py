@@ -12,7 +12,8 @@ def pq_distances_kernel(code_ptr, table_ptr, out_ptr, n, PARTS: tl.constexpr, BL
     p = tl.arange(0, PARTS)
     live = i < n
     code = tl.load(code_ptr + i[:, None] * PARTS + p[None, :], mask=live[:, None], other=0)
-    part = tl.load(table_ptr + p[None, :] * 256 + code.to(tl.int32), mask=live[:, None], other=0.0)
+    entry = p[None, :] * 256 + code.to(tl.int32)
+    part = tl.load(table_ptr + entry, mask=live[:, None], other=0.0)
     tl.store(out_ptr + i, tl.sum(part, 1), mask=live)
 
 
