@@ -41,6 +41,7 @@ from benchmarks.show_counters.freezing import (
 )
 from benchmarks.show_counters.fresh import FRESH
 from benchmarks.show_counters.frozen import FROZEN, frozen_of_tilelang
+from benchmarks.show_counters.frozen_eighth import FROZEN_EIGHTH
 from benchmarks.show_counters.frozen_fifth import FROZEN_FIFTH
 from benchmarks.show_counters.frozen_fourth import FROZEN_FOURTH
 from benchmarks.show_counters.frozen_products import FROZEN_SECOND
@@ -63,7 +64,8 @@ RESULTS = Path(__file__).parents[1] / "results" / "show-counters.json"
 GROUPS: dict[str, tuple[Case, ...]] = {
     "first": CASES, "held-out": HELD_OUT, "frozen": FROZEN, "frozen-second": FROZEN_SECOND,
     "frozen-third": FROZEN_THIRD, "frozen-fourth": FROZEN_FOURTH, "frozen-fifth": FROZEN_FIFTH,
-    "frozen-sixth": FROZEN_SIXTH, "frozen-seventh": FROZEN_SEVENTH, "fresh": FRESH,
+    "frozen-sixth": FROZEN_SIXTH, "frozen-seventh": FROZEN_SEVENTH,
+    "frozen-eighth": FROZEN_EIGHTH, "fresh": FRESH,
 }  # fmt: skip
 
 

@@ -18,5 +18,5 @@
   the first test split.
 - `later`: families' extents, problems and operators that came after the second test split.
 - `fresh`: those that came after the third; `fifth`: after the fourth; `sixth`: after the fifth;
-  `seventh`: after the sixth.
+  `seventh`: after the sixth; `eighth`: after the seventh.
 """

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from plant.twins import KERNELS
 
+from .eighth import extents as eighth
 from .fifth import extents as fifth
 from .fresh import extents as fresh
 from .later import extents
@@ -27,6 +28,8 @@ __all__ = ["FAMILIES", "FAULTS", "Family"]
 
 HERE = Path(__file__).parent
 CASE_STUDIES = HERE.parents[2] / "case_studies"
+_OWN = ("seventh", "eighth")
+"""Folders of splits that hold kernels of their own."""
 FAULTS: Mapping[str, str] = {
     "triton-cosine_matrix": "on an H200, Triton 3.6 makes a pipeline of it whose results differ "
     "from run to run by up to 12 % of the greatest; without the pipeline they are right",
@@ -103,12 +106,12 @@ def _path(name: str, *folders: Path) -> Path:
 
 
 def _tile(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = _path(name, HERE / "tile_kernels", HERE / "seventh" / "tile")
+    path = _path(name, HERE / "tile_kernels", *(HERE / e / "tile" for e in _OWN))
     return Family(f"tile-{name}", "tile", path, shape, small, **more)
 
 
 def _triton(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = _path(name, HERE / "triton_kernels", HERE / "seventh" / "triton")
+    path = _path(name, HERE / "triton_kernels", *(HERE / e / "triton" for e in _OWN))
     return Family(f"triton-{name}", "triton", path, shape, small, origin="tutorial", **more)
 
 
@@ -318,6 +321,8 @@ _LATER = (
     *(_triton(row.name, row.shape, row.small, **row.more) for row in sixth.TRITONS),
     *(_tile(row.name, row.shape, row.small, **row.more) for row in seventh.TILES),
     *(_triton(row.name, row.shape, row.small, **row.more) for row in seventh.TRITONS),
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in eighth.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in eighth.TRITONS),
 )
 FAMILIES: Mapping[str, Family] = {
     each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())

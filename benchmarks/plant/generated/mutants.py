@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 from .causes import rules_for
 from .decoys import DECOYS
+from .eighth.operators import EIGHTH
 from .families import Family
 from .fifth.operators import FIFTH
 from .fresh.operators import FRESH
@@ -41,6 +42,7 @@ OPERATORS: Mapping[str, Operator] = {
         *FIFTH,
         *SIXTH,
         *SEVENTH,
+        *EIGHTH,
     )
 }
 _SMS = 132

@@ -18,6 +18,8 @@ import torch
 from plant.works import SMALL, WORKS, Work, call, difference, reset
 
 from . import triton_problems
+from .eighth import tile_problems as eighth_tile
+from .eighth import triton_problems as eighth_triton
 from .families import CASE_STUDIES, Family
 from .fifth import tile_problems as fifth_tile
 from .fifth import triton_problems as fifth_triton
@@ -141,6 +143,7 @@ _SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
     **later_triton.SPECIAL, **fresh_tile.SPECIAL, **fresh_triton.SPECIAL,
     **fifth_tile.SPECIAL, **fifth_triton.SPECIAL, **sixth_tile.SPECIAL, **sixth_triton.SPECIAL,
     **seventh_tile.SPECIAL, **seventh_triton.SPECIAL,
+    **eighth_tile.SPECIAL, **eighth_triton.SPECIAL,
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
@@ -320,6 +323,7 @@ _PROBLEMS: Mapping[str, Work] = {
     **fifth_tile.PROBLEMS, **fifth_triton.PROBLEMS,
     **sixth_tile.PROBLEMS, **sixth_triton.PROBLEMS,
     **seventh_tile.PROBLEMS, **seventh_triton.PROBLEMS,
+    **eighth_tile.PROBLEMS, **eighth_triton.PROBLEMS,
     "case-vector_add": Work(("N float32",) * 2, lambda a, b: a.double() + b.double(), 1e-6),
     "case-softmax": Work(("M N float32",), _softmax, 1e-5),
     "case-rms_norm": Work(("M N float32", "N float32"), _norm, 1e-5),
