@@ -7,13 +7,12 @@ import fcntl
 import gc
 import importlib
 import os
-import random
 import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,22 +21,14 @@ import pytest
 from hypothesis import settings
 
 from tests.forked_programs import Forked, ForkedOfTorch
+from tests.spread import SWEEP, beyond_spread, examples
 from tileprof.native.building import EXTRA_FLAGS
 from tileprof.runtime import hooks
-
-# Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
-# tests run side by side.
-settings.register_profile("side by side", max_examples=15, deadline=None)
-settings.load_profile("side by side")
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
-DRAWN = "TILEPROF_TEST_DRAWN"
-"""Environment variable with the seed by which a run draws from tests marked `drawn`.
-
-Without it, all of them run."""
 QUICKLY = "-Og"
 """The flag with which compilers optimise little.
 
@@ -103,7 +94,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _is_without_gpu(config: pytest.Config) -> bool:
-    return str(config.option.markexpr).strip() == "not gpu"
+    """Whether a run has no test that needs a GPU."""
+    return "not gpu" in config.option.markexpr or config.option.markexpr == "sweep"
 
 
 def _is_for_gpu(path: Path) -> bool:
@@ -153,41 +145,18 @@ def _read_constants_in_own_order() -> None:
                 constants_from_module(module)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: side by side with others, none of them is what the end waits for.
 
-    Of tests marked `drawn`, a run with a seed keeps a few.
+    Cases beyond a function's `spread` are marked `sweep` before pytest chooses by marks.
     """
-    if seed := os.environ.get(DRAWN):
-        left_out = _not_drawn(items, seed)
-        config.hook.pytest_deselected(items=[each for each in items if each in left_out])
-        items[:] = [each for each in items if each not in left_out]
+    for each in beyond_spread(items):
+        each.add_marker("sweep")
     place = {HERE / name: i for i, name in enumerate(LONGEST)}
     if moved := [str(path) for path in place if not path.exists()]:
         raise pytest.UsageError(f"LONGEST in {__file__} names files that are not there: {moved}")
     items.sort(key=lambda item: place.get(item.path, len(place)))
-
-
-def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
-    """Return the tests that this run leaves out, the same in all workers: all but `count` cases of
-    each parametrised function marked `drawn(count)`."""
-    families: dict[tuple[str, int], list[pytest.Item]] = {}
-    for item in items:
-        if (mark := item.get_closest_marker("drawn")) is not None:
-            name = item.nodeid.partition("[")[0]
-            families.setdefault((name, mark.args[0]), []).append(item)
-    left_out: set[pytest.Item] = set()
-    for (name, count), cases in families.items():
-        spare = max(0, len(cases) - count)
-        left_out.update(random.Random(f"{seed} {name}").sample(cases, spare))
-    return left_out
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How to run the cases of a run that failed again, where they were drawn."""
-    seed = os.environ.get(DRAWN)
-    if seed and terminalreporter.stats.get("failed"):
-        terminalreporter.write_line(f"Cases were drawn: {DRAWN}={seed} runs the same ones again.")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -225,7 +194,11 @@ def pytest_runtest_protocol(
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make a folder for the locks of this run, which its workers inherit."""
+    if config.getoption("--update-golden"):
+        config.option.markexpr = config.option.markexpr.replace(" and not sweep", "")
     if not hasattr(config, "workerinput"):
+        # `examples` reads it, in the workers too.
+        os.environ[SWEEP] = "" if "not sweep" in config.option.markexpr else "1"
         if missing := os.environ.get("TILEPROF_TEST_MISSING"):
             config.pluginmanager.register(MissingPackages(Path(missing)))
         os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
@@ -235,6 +208,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
+    # Tests run side by side, so an example has no deadline.
+    settings.register_profile("side by side", max_examples=examples(20), deadline=None)
+    settings.load_profile("side by side")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -83,12 +83,16 @@ def check(family: Any, text: str, shape: Any, folder: Path) -> None:
 # -- kernels
 
 
+@pytest.mark.spread(
+    "tile-compact_rows", "tile-mxfp4_product", "tile-ragged_decode", "tile-small_fft"
+)  # fmt: skip
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_tile_kernels_are_right_and_lowered(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
     check(family, family.text, family.shape, tmp_path)
 
 
+@pytest.mark.spread("atomic-each", "sync-each", "branch-select", "oversize-tile", "long-index")
 @pytest.mark.parametrize("operator", OF_TILES)
 def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Path) -> None:
     """A kernel that does the same in a worse way computes the same."""

@@ -69,6 +69,7 @@ def difference(family: Any, text: str, folder: Path) -> tuple[float, float]:
 # -- kernels
 
 
+@pytest.mark.spread("tile-ema_scan", "tile-haar", "tile-nf4_product")
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
@@ -76,7 +77,7 @@ def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     assert apart <= limit
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.spread("through-shared", "cut-launch", "scatter-blocks", "flatten-loop")
 @pytest.mark.parametrize("operator", REWRITES)
 def test_rewritten_kernels_are_right(operator: str, tmp_path: Path) -> None:
     """A kernel that takes a detour computes the same, and is lowered for a GPU."""
@@ -218,6 +219,7 @@ def test_draws_refuse_what_they_cannot_keep(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_a_split_without_earlier_ones_says_so_in_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

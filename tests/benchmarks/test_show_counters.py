@@ -81,7 +81,16 @@ def _zeros(a: Any, b: Any) -> Any:
     return np.zeros((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
-@pytest.mark.drawn(20)
+@pytest.mark.spread(
+    "gather_words", "bank_conflicts", "strided_read", "matmul_int4", "w8a8", "convolved",
+    "mla_decode", "bytes_to_levels", "rows_by_bucket", "three_largest", "lower_triangle",
+    "widened_through_shared", "split_sums", "causal_scores", "vector_by_matrix",
+    "byte_histogram", "keys_written", "odd_pitch", "ragged_sums", "padded_turn",
+    "eighths_added", "edges_summed", "running_sums", "ends_of_runs", "complex_products",
+    "columns_summed_ahead", "dots_ahead", "mirrored_borders", "columns_softmax",
+    "bytes_by_two_warps", "shared_by_clusters", "loads_by_a_role", "doubles_multiplied",
+    "tiles_of_a_list"
+)  # fmt: skip
 @pytest.mark.parametrize("name", RECORDED["counters"])
 def test_pages_agree_with_the_counters_of_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %."""

@@ -127,6 +127,7 @@ def test_the_same_bytes_are_read_once() -> None:
     assert binary.read(STORED) is binary.read(STORED.read_bytes())
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", SHARED)
 def test_resources_are_those_that_the_compiler_prints(name: str, arch: str) -> None:
     """Registers, stack, shared memory and barriers equal ptxas's own report."""

@@ -62,6 +62,7 @@ def checked(name: str) -> Profile:
     return profile
 
 
+@pytest.mark.spread(without=["sys.exit('no luck')-1", "os._exit(7)-7", "if x\\n    pass-1"])
 @pytest.mark.parametrize(
     ("ending", "code"),
     [

@@ -88,6 +88,7 @@ def elementwise(dtype: str, ops: list[str]) -> str:
     return kernel(f"ops_{dtype}", params, "\n".join([*body, "    }"]))
 
 
+@pytest.mark.spread("float64", "float16", "float8_e4m3")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_ops_round_after_each_one(dtype: str) -> None:
     """What is exact but for one rounding equals NumPy's to the bit; functions are within 4 units

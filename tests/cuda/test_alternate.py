@@ -33,6 +33,7 @@ def alternating(program: CudaProgram) -> list[str]:
     return [r.decision.buffer for r in program.remarks if isinstance(r.decision, Alternates)]
 
 
+@pytest.mark.spread("one left over")
 @pytest.mark.parametrize(
     ("blocks", "options", "controls"),
     [(5, {"stages": 2}, {}), (7, {}, {"cluster": 2}), (8, {"stages": 5}, {})],

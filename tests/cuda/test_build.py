@@ -202,6 +202,7 @@ for source in (TINY, KERNELS["spill"]):
 """
 
 
+@pytest.mark.sweep
 def test_processes_may_build_the_same_kernel_at_once(folder: Path, tmp_path: Path) -> None:
     """From different folders, a damaged entry to begin with: one entry each, the same bytes."""
     path = tiny().path

@@ -121,6 +121,7 @@ def _summed(rows: int, stages: int, written: bool = False, offset: int = 0) -> A
     return summed
 
 
+@pytest.mark.spread(without=["16-2-False-2-8-2", "16-2-False-1-4-2"])
 @pytest.mark.parametrize(
     ("rows", "stages", "written", "offset", "width", "ahead"),
     [
@@ -220,6 +221,7 @@ def _scored(heads: int, columns: int, chunks: int | None, stages: int, table: bo
     return scored
 
 
+@pytest.mark.spread("16-64-5-True-3-True-2", "128-512-3-True-2-False-0")
 @pytest.mark.parametrize(
     ("heads", "columns", "chunks", "known", "stages", "table", "pending"),
     [

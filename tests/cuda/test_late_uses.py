@@ -84,6 +84,7 @@ def said(program):
     return [r.decision for r in program.remarks if isinstance(r.decision, UsedBehind)]
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("word", ["", "changed", "added"])
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 def test_the_same_result(word, turns):

@@ -258,6 +258,7 @@ def test_roles_ask_for_registers_that_are_there(
         assert int(producer) * 128 + int(consumer) * consumers <= held.registers * spec.threads
 
 
+@pytest.mark.spread("gemm-ops", "softmax bf16-ops")
 @pytest.mark.parametrize(
     ("name", "mode"),
     # Ops have all marks that stages have, and more.

@@ -49,6 +49,7 @@ def about(program: CudaProgram, op: str) -> str:
     return "\n".join(f"{r.decision} {r.against}" for r in program.remarks if r.subject == op)
 
 
+@pytest.mark.spread("2-NT-False", "4-TN-False")
 @pytest.mark.parametrize(
     ("cluster", "order", "persistent"),
     # Every operand layout, and every two of the other two in each of their values.

@@ -67,6 +67,7 @@ def program() -> CudaProgram:
     return compile_cuda(tileprof.compile(weighted()).program.kernel, find_target("sm_90a"))
 
 
+@pytest.mark.spread("1-8-130")
 @pytest.mark.parametrize(("b", "m", "n"), [(2, 11, 200), (3, 2, 64), (1, 8, 130)])
 def test_every_tile_is_computed(b: int, m: int, n: int) -> None:
     """Also those of a last group of rows that is not whole, and of a last tile that is not."""

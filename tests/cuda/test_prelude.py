@@ -66,6 +66,7 @@ def _calls(target: str) -> Mapping[str, str]:
     return {call.name: binary.listing(made[name]) for name, call in functions.items()}
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(
     ("call", "target"),
     [(call, target) for call in CALLS for target in call.targets],

@@ -281,6 +281,7 @@ def test_strict_takes_what_misses_nothing(target: str) -> None:
         )
 
 
+@pytest.mark.spread(without=["wrong0-T.gemm-reasons0"])
 @pytest.mark.parametrize(
     ("wrong", "line", "reasons"),
     [
@@ -307,6 +308,7 @@ def test_strict_refuses_loads_that_cannot_run_ahead() -> None:
     assert "not 2 stages: the loop may be left early" in message
 
 
+@pytest.mark.spread("tma", "wgmma")
 @pytest.mark.parametrize("forbidden", ["async_copy", "tma", "wgmma", "tensor_cores"])
 def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
     """The author's own controls are no reason."""

@@ -45,6 +45,7 @@ def test_nothing_is_spilled_and_ptxas_has_no_complaint(target: str) -> None:
     assert {resources.stack for resources in held.resources.values()} == {0}
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("name", "opcode"),

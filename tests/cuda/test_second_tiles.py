@@ -124,6 +124,7 @@ def test_no_second_tile_where_it_keeps_a_block_away(monkeypatch: pytest.MonkeyPa
     assert sum(isinstance(o, ir.Barrier) for o in inside(program)) == 4
 
 
+@pytest.mark.spread("four", "odd")
 @pytest.mark.parametrize(
     ("blocks", "sms", "size"),
     [(4, 2, 4), (4, 132, 1), (6, 1, 1), (3, 2, 1)],

@@ -211,6 +211,7 @@ def ran(
     return times, np.array_equal(found, want)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("resident", [1, 3, 8])
 @pytest.mark.parametrize(("blocks", "columns"), SIZES)
 def test_every_tile_once(blocks: int, columns: int, resident: int) -> None:

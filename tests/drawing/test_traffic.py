@@ -47,6 +47,7 @@ from tests.drawing.kernels import (
     weighted,
     widened,
 )
+from tests.spread import examples
 from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import cost
@@ -78,7 +79,7 @@ def requests(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], int]:
     return np.where(held < 0, -1, held * width), width
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(requests())
 def test_many_requests_count_as_each_alone(made: tuple[np.ndarray[Any, Any], int]) -> None:
     """Sectors and wavefronts, taken and needed, are those that the compiler counts one by one."""
@@ -480,6 +481,7 @@ def test_a_scale_of_rows_is_loaded_once_for_all_vectors_of_a_thread() -> None:
     assert [each.requests for each in loads] == [4]
 
 
+@pytest.mark.sweep
 def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself(drawings: Drawings) -> None:
     """Of 12 blocks 8 warps and that thread read how many tiles there are; that thread alone reads
     which, for K and for V."""
@@ -522,7 +524,7 @@ CUT = Pipeline(
 """Tiles of one column, of which rows are no multiples of a vector."""
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
 @example(target="sm_90a", drawn=(CUT, Controls()))
 def test_random_pipelines_have_requests(target: str, drawn: tuple[Pipeline, Controls]) -> None:

@@ -153,6 +153,7 @@ def test_points_update_reducers(name: str, device: str) -> None:
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.spread(without=["gemv"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_run_as_python_updates_reducers(name: str, monkeypatch: Any) -> None:
     """Points run one after the other; an element can be looked at between."""

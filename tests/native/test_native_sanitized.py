@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sweep
 def test_launches_of_the_pool_are_clean(tmp_path: Path) -> None:
     """Eight threads launch at once and every launch gives the results that were asked for."""
     launched, wrong, _ = run(build("pool_stress", tmp_path, THREAD), 0, 60, 0)
@@ -34,6 +35,7 @@ def test_states_of_threads_are_those_of_the_calling_thread(tmp_path: Path) -> No
     assert run(build("states_stress", tmp_path, THREAD, "-O0"), 20) == [8 * 20 * 200, 0]
 
 
+@pytest.mark.sweep
 def test_torn_and_foreign_records_are_not_read_beyond_their_end(tmp_path: Path) -> None:
     """Buffers of records that are cut, short or of unknown length are read within their bounds."""
     assert run(build("records_fuzz", tmp_path, "address", "-O0"), 500, 1) == [500]

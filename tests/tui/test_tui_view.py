@@ -206,6 +206,7 @@ def test_the_help_and_the_page_name_every_key() -> None:
     assert table.splitlines() == [f"| {key} | {meaning} |" for key, meaning in keys]
 
 
+@pytest.mark.spread("loader")
 @pytest.mark.parametrize("name", ["transformer", "loader"])
 def test_recordings_of_trainings_are_browsed(name: str) -> None:
     """Each view and pane of a real recording, findings and groups included, draws without fault."""

@@ -67,6 +67,7 @@ def _no_thread_is_behind(program: Path, command: str, seconds: int = 0) -> None:
     raise AssertionError(f"threads told each other {every:.0f} times only")
 
 
+@pytest.mark.sweep
 def test_no_thread_is_behind_while_who_renews_the_line_is_interrupted(program: Path) -> None:
     """For 3 ms at each of the next 400 instructions, under a time that changes its rate."""
     _need_counter()

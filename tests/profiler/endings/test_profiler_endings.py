@@ -193,6 +193,7 @@ def test_fork_while_locks_are_held_gives_a_child_that_ends(tmp_path: Path) -> No
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.spread("abort", "null pointer")
 @pytest.mark.parametrize(
     ("crash", "number"),
     [
@@ -249,6 +250,7 @@ def test_child_of_fork_server_writes_a_file(tmp_path: Path) -> None:
     assert _visits(tmp_path / f"out.pid{pid}.tprof", "child") == 1
 
 
+@pytest.mark.sweep
 def test_interrupted_and_forked_at_drawn_lines() -> None:
     """A few runs of the campaign that interrupts finalisation at every line: nothing fails."""
     arguments = ["--runs", "14", "--jobs", "2", "--seconds", "10"]

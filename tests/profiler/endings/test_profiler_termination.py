@@ -115,6 +115,7 @@ def _load_on_the_machine() -> Iterator[None]:
             process.wait()
 
 
+@pytest.mark.sweep
 def test_signals_that_race_with_a_blocking_call(tmp_path: Path) -> None:
     """Children are ended just as they go to sleep, on a loaded machine; none sleeps on."""
     with _load_on_the_machine():

@@ -126,6 +126,7 @@ def test_sigterm_writes_the_profile_and_still_kills(tmp_path: Path) -> None:
     assert _count(_load(tmp_path / "out.tprof"), "step") == 50
 
 
+@pytest.mark.spread("sys.exit(3)-3")
 @pytest.mark.parametrize(
     ("ending", "code"),
     [("pass", 0), ("sys.exit(3)", 3), ("raise KeyError('mine')", 1)],
