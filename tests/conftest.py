@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import fcntl
 import gc
-import importlib
 import os
 import shutil
 import signal
@@ -13,13 +12,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests import workers
 from tests.forked_programs import Forked, ForkedOfTorch
 from tests.spread import SWEEP, beyond_spread, examples
 from tileprof.native.building import EXTRA_FLAGS
@@ -59,8 +58,12 @@ first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden` writes what tests produce now; refused under CI."""
+    """`--update-golden` writes what tests produce now, refused under CI; `--workers` says how many
+    processes run tests."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+    parser.addoption(
+        "--workers", type=int, help="processes that run files of tests side by side; 0: this one"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -74,75 +77,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """
     gc.disable()
     try:
-        _import_in_own_order(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(10_000)
         gc.enable()
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the files for a GPU to one worker, where none of their tests runs.
-
-    They make a third of all tests and take half of the time that a worker collects for. One worker
-    does so, that what is wrong with them is seen without a GPU.
-    """
-    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" or not _is_without_gpu(config):
-        return None
-    return _is_for_gpu(collection_path) or None
-
-
-def _is_without_gpu(config: pytest.Config) -> bool:
-    """Whether a run has no test that needs a GPU."""
-    return "not gpu" in config.option.markexpr or config.option.markexpr == "sweep"
-
-
-def _is_for_gpu(path: Path) -> bool:
-    """Whether all tests of a file or a folder are marked `gpu`; workers whose tests differ end with
-    an error."""
-    return path.name == "gpu" or path.parent.name == "gpu" or path.name.startswith("gpu_")
-
-
-def _import_in_own_order(config: pytest.Config) -> None:
-    """Import the chosen test files, in each worker beginning with another one.
-
-    pytest rewrites the assertions of a file in the worker that comes first and keeps the result;
-    workers that go through the files in one order would all rewrite all of them.
-    """
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-    if not worker or sys.dont_write_bytecode:
-        return
-    paths = {Path(each.partition("::")[0]).absolute() for each in config.args}
-    every = sorted(HERE.rglob("test_*.py"))
-    files = [file for file in every if not paths.isdisjoint((file, *file.parents))]
-    if worker != "0" and _is_without_gpu(config):
-        files = [file for file in files if not _is_for_gpu(file)]
-    begin = int(worker) * len(files) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    for file in files[begin:] + files[:begin]:
-        name = ".".join(file.relative_to(HERE.parent).with_suffix("").parts)
-        # The collection imports the file again, and reports what is wrong with it.
-        with suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(name)
-    _read_constants_in_own_order()
-
-
-def _read_constants_in_own_order() -> None:
-    """Let Hypothesis read the constants in the sources of loaded modules, which it draws from.
-
-    It reads them at the end of the collection and keeps them in a folder; workers that all begin
-    with the same module would each parse all of the sources.
-    """
-    begin = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
-    every = [each for each in list(sys.modules.values()) if getattr(each, "__file__", None)]
-    begin = begin * len(every) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    # Where Hypothesis has another form, it reads them by itself.
-    with suppress(ImportError):
-        from hypothesis.internal.constants_ast import constants_from_module, is_local_module_file
-
-        for module in every[begin:] + every[:begin]:
-            if is_local_module_file(str(module.__file__)):
-                constants_from_module(module)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -159,18 +98,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker for each processor, and one for tests that wait, where the whole suite runs.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the whole suite in workers, unless collecting it has failed."""
+    count = _workers(session.config)
+    if not count or session.testsfailed or session.config.option.collectonly:
+        return None
+    workers.run(session, count)
+    return True
 
-    Chosen files, and tests on a GPU, run in this process.
+
+def _workers(config: pytest.Config) -> int:
+    """Return how many workers run the tests; none for chosen files and on a GPU, where they run in
+    this process, which debuggers can reach. Two more than processors, for tests that wait.
     """
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return int(os.environ["PYTEST_XDIST_AUTO_NUM_WORKERS"])
+    if (wanted := config.getoption("--workers")) is not None:
+        return int(wanted)
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    if whole and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
-        return len(os.sched_getaffinity(0)) + 1
-    config.option.dist = "no"
-    return 0
+    on_gpu = "gpu" in config.option.markexpr.replace("not gpu", "")
+    return len(os.sched_getaffinity(0)) + 2 if whole and not on_gpu else 0
 
 
 @pytest.hookimpl(wrapper=True)
@@ -196,18 +142,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make a folder for the locks of this run, which its workers inherit."""
     if config.getoption("--update-golden"):
         config.option.markexpr = config.option.markexpr.replace(" and not sweep", "")
-    if not hasattr(config, "workerinput"):
-        # `examples` reads it, in the workers too.
-        os.environ[SWEEP] = "" if "not sweep" in config.option.markexpr else "1"
-        if missing := os.environ.get("TILEPROF_TEST_MISSING"):
-            config.pluginmanager.register(MissingPackages(Path(missing)))
-        os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
-        # Threads of libraries would fight for the processors that the workers share.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        # A shell starts jobs in the background with it ignored, and programs of tests inherit that.
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
+    os.environ[SWEEP] = "" if "not sweep" in config.option.markexpr else "1"
+    if missing := os.environ.get("TILEPROF_TEST_MISSING"):
+        config.pluginmanager.register(MissingPackages(Path(missing)))
+    os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
+    # Threads of libraries would fight for the processors that the workers share.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # A shell starts jobs in the background with it ignored, and programs of tests inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
     # Tests run side by side, so an example has no deadline.
     settings.register_profile("side by side", max_examples=examples(20), deadline=None)
     settings.load_profile("side by side")
@@ -302,7 +246,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled code of the tests goes to a folder of their own, unless one is given."""
     base = tmp_path_factory.getbasetemp()
     # Tests that run side by side share it: some libraries take long to compile.
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    shared = base.parent if workers.WORKER in os.environ else base
     made = {"TILEPROF_CACHE": shared / "cache", "TILEPROF_CACHE_KEY": shared / "cache.key"}
     if "TILEPROF_CACHE" in os.environ:
         # What a cache of another run holds is sealed with the user's key.
@@ -378,7 +322,7 @@ def forked_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_other_threads() -> Iterator[None]:
-    """Let samplers pass over threads that are there already: those of pytest-xdist, say."""
+    """Let samplers pass over threads that are there already: those of a library, say."""
     others = {*sys._current_frames()} - {threading.get_ident()} - hooks.own_threads
     hooks.own_threads.update(others)
     yield
