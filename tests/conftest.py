@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import fcntl
 import gc
+import hashlib
 import os
+import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -21,6 +24,7 @@ from hypothesis import settings
 from tests import workers
 from tests.forked_programs import Forked, ForkedOfTorch
 from tests.spread import SWEEP, beyond_spread, examples
+from tileprof.binary import disassembly, limits
 from tileprof.native.building import EXTRA_FLAGS
 from tileprof.runtime import hooks
 
@@ -244,9 +248,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled code of the tests goes to a folder of their own, unless one is given."""
-    base = tmp_path_factory.getbasetemp()
-    # Tests that run side by side share it: some libraries take long to compile.
-    shared = base.parent if workers.WORKER in os.environ else base
+    shared = _shared(tmp_path_factory)
     made = {"TILEPROF_CACHE": shared / "cache", "TILEPROF_CACHE_KEY": shared / "cache.key"}
     if "TILEPROF_CACHE" in os.environ:
         # What a cache of another run holds is sealed with the user's key.
@@ -255,6 +257,46 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
     for name in made:
         del os.environ[name]
+
+
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that tests share which run side by side: some libraries take long to
+    compile."""
+    base = factory.getbasetemp()
+    return base.parent if workers.WORKER in os.environ else base
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disassembled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """nvdisasm runs once for each cubin and all tests: its start alone takes 0.6 s.
+
+    Another program in its place, or other limits, are another entry.
+    """
+    run = disassembly._run
+    folder = _shared(tmp_path_factory)
+
+    def kept(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[bytes]:
+        *options, path = arguments
+        held = (
+            str(disassembly.find_nvdisasm()), options, code_bytes, hashes(Path(path).read_bytes()),
+            limits.disassembly_bytes(code_bytes), limits.disassembly_seconds(code_bytes),
+        )  # fmt: skip
+        place = folder / f"nvdisasm-{hashes(repr(held).encode())}"
+        if place.exists():
+            return pickle.loads(place.read_bytes())  # type: ignore[no-any-return]
+        done = run(arguments, code_bytes)
+        # Only whole files ever have the name that others read.
+        beside = Path(f"{place}.{os.getpid()}")
+        beside.write_bytes(pickle.dumps(done))
+        beside.replace(place)
+        return done
+
+    def hashes(data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disassembly, "_run", kept)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

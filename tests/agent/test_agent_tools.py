@@ -248,6 +248,7 @@ def copied(X, block: int = 128, threads: int = 128):
 """
 
 
+@pytest.mark.sweep
 def test_kernel_is_tuned_page_by_page(runnable: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer begins with the space; its other pages would come from the same search."""
     (runnable.root / "kernels.py").write_text(TUNED)

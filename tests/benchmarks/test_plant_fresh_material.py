@@ -110,6 +110,7 @@ def test_no_kernel_has_a_name_that_another_has() -> None:
 # -- operators
 
 
+@pytest.mark.sweep
 def test_operators_change_the_kernel_and_what_launches_it() -> None:
     """Their sources parse, other functions stay, guilty lines are there, causes are words."""
     used = set()

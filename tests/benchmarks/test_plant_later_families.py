@@ -169,6 +169,7 @@ def test_later_splits_have_no_family_and_hold_out_no_operator_of_earlier_ones() 
     assert not set(dealt.held_out) & used
 
 
+@pytest.mark.spread("12")
 @pytest.mark.parametrize("most", [8, 12])
 def test_later_splits_have_operators_of_both_kinds(most: int) -> None:
     """At most so many defects of a family; of few operators that are held out, of more before."""
@@ -191,6 +192,7 @@ def test_parts_of_a_split_have_files_of_their_own() -> None:
     assert running.results_path("dev-1").name == "plant-dev-1.json"
 
 
+@pytest.mark.sweep
 def test_a_dry_drawing_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """It says how many families, defects and operators there would be."""
     before = sorted(drawing.SPLITS.iterdir())

@@ -247,6 +247,7 @@ def test_extents_of_a_run_fit_32_bits_of_address() -> None:
 # -- the check without a GPU
 
 
+@pytest.mark.sweep
 def test_cases_are_kernels_before_their_mutants() -> None:
     """A family as it is comes first; an expression over names leaves others out."""
     names = [each.name for each in dry_running.cases("triton-lion")]

@@ -129,6 +129,7 @@ def test_loops_of_fewer_axes_than_others_are_counted_whole() -> None:
     assert page.uncounted == frozenset()
 
 
+@pytest.mark.sweep
 def test_machine_code_has_the_instructions_that_are_counted() -> None:
     """Kernels without a loop or a guard: each warp runs each of its instructions once."""
     need_machine_code()

@@ -81,6 +81,7 @@ def test_the_stored_cubin() -> None:
     assert cubin.functions["inlined"].resources.spill_instructions == 0
 
 
+@pytest.mark.sweep
 def test_functions_of_a_large_cubin_are_disassembled_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_kill_leaves_the_last_flushed_profile(folder: Path, write: Any) -> Non
     assert sorted(p.name for p in folder.iterdir()) == ["prog.py", "prog.tprof"]
 
 
+@pytest.mark.spread("15--15")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)]
 )
@@ -129,6 +130,7 @@ def test_signals_that_ask_to_end(folder: Path, write: Any, number: int, code: in
     assert checked("prog.tprof").find(kind="scope", name="waits")
 
 
+@pytest.mark.sweep
 def test_spawned_children_have_files_of_their_own(folder: Path, write: Any) -> None:
     """`multiprocessing` with spawn works, and each child that did something leaves a profile."""
     write(
@@ -175,6 +177,7 @@ def test_a_reader_of_the_tree_that_is_gone(folder: Path, write: Any) -> None:
     assert checked("prog.tprof").find() == []
 
 
+@pytest.mark.sweep
 def test_a_program_whose_reader_is_gone(folder: Path, write: Any) -> None:
     """What a program prints into a broken pipe ends as under Python, at its exit too."""
     write(loud="print('x' * 100_000)", soft="print('x')")
@@ -196,6 +199,7 @@ def _without_compiler(folder: Path) -> Mapping[str, str]:
     return {"PATH": str(folder), "CXX": "", "TILEPROF_DEVICE": ""}
 
 
+@pytest.mark.sweep
 def test_a_machine_without_a_compiler(folder: Path, write: Any) -> None:
     """Kernels run in the interpreter, one line says so, and `doctor` says what to get."""
     write(prog=KERNEL)
@@ -214,6 +218,9 @@ def test_a_machine_without_a_compiler(folder: Path, write: Any) -> None:
     assert found.stdout.splitlines()[-1].startswith("Kernels run in the interpreter;")
 
 
+@pytest.mark.spread(
+    "TILEPROF_DEVICE-TILEPROF_DEVICE: there is no device `abc`\\nDevices are: interpreter"
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

@@ -129,6 +129,7 @@ def test_a_larger_tolerance_is_the_users_choice(cli: Any, write: Any) -> None:
     assert read()[0]["results"]["tolerance"] == 1e-2
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("alike")
 def test_what_cannot_be_compared_is_not_kept(cli: Any, write: Any) -> None:
     """A program that prints other numbers in each run has no results to compare."""

@@ -74,6 +74,7 @@ def test_others_have_one(k: int, options: dict, controls: dict) -> None:
     assert alternating(lowered(256, 128, k, controls, **options)) == []
 
 
+@pytest.mark.sweep
 def test_code() -> None:
     """In a step of the steady loop three products run beside sums, whose multiply-adds stand
     between the issue of the next product and the wait for it; none are run one by one."""

@@ -79,6 +79,7 @@ def _attended(
         T.copy(o, Out)
 
 
+@pytest.mark.spread("sm_90a")
 @pytest.mark.parametrize("target", TARGETS)
 def test_gathered_rows_run_ahead(target: str) -> None:
     """Rows beyond the tensor read as zeros, as those of a load do."""

@@ -127,6 +127,7 @@ def _kind(op):
     return ""
 
 
+@pytest.mark.spread("changed")
 @pytest.mark.parametrize("word", ["changed", "added"])
 def test_products_are_not_run_one_by_one(word):
     """The assembler knows that nothing reads sums of a product under way, and spills nothing; nor

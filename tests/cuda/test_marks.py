@@ -133,6 +133,7 @@ def test_a_persistent_product_goes_on_to_its_next_tile() -> None:
             assert paths.count("producer / loop tile / loop k / load A, B") == 8
 
 
+@pytest.mark.sweep
 def test_attention_records_its_steps() -> None:
     """Two products a turn on two rings: each wait, product and sum in its turn."""
     study: Any = importlib.import_module("case_studies.flash_attention")

@@ -64,6 +64,7 @@ def test_rows_are_read_in_vectors(columns: int, holds: bool) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.sweep
 def test_no_element_is_read_alone() -> None:
     """The machine code has no load of two bytes, in neither form of the loop."""
     need_machine_code()

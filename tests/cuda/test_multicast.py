@@ -92,6 +92,7 @@ def test_tiles(make: Make, shape: tuple[int, int, int], order: str, persistent: 
     check(program, kernel, shape, order)
 
 
+@pytest.mark.spread("True")
 @pytest.mark.parametrize("raster", [False, True])
 def test_order_of_tiles(raster: bool) -> None:
     """Six clusters in rows of eight blocks: the last group of rows is short."""

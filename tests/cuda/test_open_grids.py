@@ -132,6 +132,7 @@ def test_a_slot_is_free_before_its_sums_are_used() -> None:
                            ir.Reduce, ir.Parallel]  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_machine_code_of_a_role() -> None:
     """What is the same for a warp is in uniform registers, products with weights are joined with
     the sums, and no division is called."""

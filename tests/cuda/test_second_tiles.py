@@ -72,6 +72,7 @@ def told(program: CudaProgram, kind: type) -> list[str]:
     return [r.name for r in program.remarks if isinstance(r.decision, kind)]
 
 
+@pytest.mark.spread("True")
 @pytest.mark.parametrize("changed", [True, False])
 def test_threads_do_not_wait_for_stores_of_their_iteration(changed: bool) -> None:
     """One tile is stored while the other one is filled; what the tile has is not copied again.  A

@@ -41,6 +41,7 @@ def numbers(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
 
 
+@pytest.mark.spread("other stages")
 @pytest.mark.parametrize(("second", "rings"), [(2, 2), (3, 4)], ids=["same", "other stages"])
 def test_loops_in_turn(second: int, rings: int) -> None:
     """One ring a tile where both loops have as many stages; slots stay in step over tiles."""
@@ -104,6 +105,7 @@ def test_tiles_of_a_group_that_the_block_finds_are_loaded_ahead(target: str, ahe
         np.testing.assert_array_equal(c, want)
 
 
+@pytest.mark.spread("sm_90a")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 def test_a_variable_that_the_loop_moves_is_followed(target: str) -> None:
     """A producer has one of its own; loads by all threads cannot run ahead of it."""

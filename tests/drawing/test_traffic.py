@@ -265,6 +265,7 @@ def requests_of(launch: LaunchRun) -> Traffic:
     return launch.traffic
 
 
+@pytest.mark.sweep
 def test_loads_of_machine_code_are_those_of_the_page(
     held: list[tuple[LaunchRun, binary.Function, int]],
 ) -> None:
@@ -284,6 +285,7 @@ def test_loads_of_machine_code_are_those_of_the_page(
                 assert requests == runs * launch.blocks * 4, (code.name, space)
 
 
+@pytest.mark.sweep
 def test_copies_of_fragments_are_those_of_machine_code(drawings: Drawings) -> None:
     """Element by element where types differ, in vectors of the fragment's order; as matrices where
     a product reads the fragment, and where it gives it. No loop and no guard is around."""

@@ -42,6 +42,7 @@ def ask(program: Path, command: str, seconds: int = 0) -> list[float]:
     return [float(word) for word in done.stdout.split()]
 
 
+@pytest.mark.sweep
 def test_it_keeps_to_the_time_of_the_kernel(program: Path) -> None:
     """Over many lines, read at once and after it was left alone for a while."""
     (worst,) = ask(program, "error", 1)

@@ -151,6 +151,7 @@ def by_key(samples: PcSamples) -> dict[tuple[PcFunction, int, str], int]:
     }
 
 
+@pytest.mark.spread("stalls")
 def test_each_sample_is_at_an_instruction_and_a_line(kept: Kept) -> None:
     """Of the cubin that was kept; what no warp issued is a part of its namesake, in no sum."""
     need_what_lists()

@@ -61,6 +61,7 @@ def _visits(path: Path, name: str = "work") -> int:
     return sum(int(profile.node(n).own("count")) for n in profile.find(name, "scope"))
 
 
+@pytest.mark.spread("SIGTERM")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_signal_during_finalisation_ends_process_with_whole_profile(
     tmp_path: Path, name: str
@@ -79,6 +80,7 @@ def test_signal_during_finalisation_ends_process_with_whole_profile(
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.spread("replace")
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_signal_while_another_thread_writes_the_file_leaves_all_that_ran(
     tmp_path: Path, step: str

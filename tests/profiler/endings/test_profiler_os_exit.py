@@ -50,6 +50,7 @@ def test_leaving(tmp_path: Path, end: str, code: int) -> None:
     assert "the program ended by os._exit; wrote out.tprof" in ran.stderr
 
 
+@pytest.mark.sweep
 def test_children_of_a_fork_leave_by_it(tmp_path: Path) -> None:
     """Parent and child each write their own file."""
     child = "\nwork()\npid = os.fork()\nif pid == 0:\n    work()\n    os._exit(0)\n"

@@ -84,6 +84,7 @@ def test_a_script_sees_what_python_shows_it(tmp_path: Path) -> None:
     assert (ours.returncode, ours.stdout, ours.stderr) == (0, plain.stdout, "")
 
 
+@pytest.mark.sweep
 def test_a_module_sees_what_python_shows_it(tmp_path: Path) -> None:
     """`-m package.module` behaves as under Python, and so does a folder with a main."""
     (tmp_path / "package").mkdir()
@@ -325,6 +326,7 @@ def test_spawned_children_record(tmp_path: Path) -> None:
     assert _recorded(tmp_path).find("child") == []
 
 
+@pytest.mark.sweep
 def test_pytest_runs(tmp_path: Path) -> None:
     """`pytest ARGS` is `python -m pytest ARGS`, its exit code included."""
     _write(tmp_path, test_it="def test_good(): pass\ndef test_bad(): assert 1 == 2\n")
