@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,30 +33,37 @@ HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
+AFTER = "TILEPROF_TEST_AFTER"
+"""Environment variable with a file: once it exists, the workers of a run begin.
+
+What else has taken the processors until then would disturb tests that measure shares of time."""
 QUICKLY = "-Og"
 """The flag with which compilers optimise little.
 
 To compile and to run emulated attention takes a third less processor time than with -O1."""
 LONGEST = (
-    "test_case_studies_attention.py", "cuda/test_attention_emulated.py", "test_programs.py",
-    "native/test_native_sanitized.py", "cuda/test_late_sums.py", "analyzer/test_host_causes.py",
-    "native/cupti/test_native_cupti_races.py",
-    # After what its pages take from the cache.
-    "test_docs.py", "benchmarks/test_show_counters.py",
-    "cli/test_cli_try.py", "cuda/test_gemm.py", "checker/test_clean.py",
-    "benchmarks/test_plant_generated.py", "cuda/test_reduce.py",
-    "profiler/session/test_profiler_program.py", "cuda/test_turns.py", "cpu/test_tiles.py",
-    "test_case_studies_operators.py", "cuda/test_cuda_sass.py", "test_differential.py",
-    "native/host/test_native_clock.py", "viewer/test_html_timelines_browser.py",
-    "cuda/test_marks.py", "agent/test_agent_tools.py", "cli/test_cli_bisect.py",
-    "drawing/test_traffic.py", "learn/test_exercises.py", "cuda/test_public_options.py",
-    "test_case_studies_advice.py", "cli/test_cli_process.py", "cuda/test_multicast.py",
-    "profiler/frameworks/test_profiler_training.py", "analyzer/test_training_steps.py",
-    "cuda/test_cuda_random.py", "cuda/test_gemm_ladder.py", "viewer/test_html_browser.py",
-    "cli/test_cli_ctl.py", "profiler/session/test_profiler_steps.py",
-    "profiler/native_program/test_native_program.py", "cuda/test_sampling.py",
-    "profiler/endings/test_profiler_termination.py", "cuda/test_tile_order.py",
-    "cuda/test_build.py", "test_plant.py",
+    "cuda/test_cuda_sass.py", "test_docs.py", "viewer/test_html_browser.py",
+    "learn/test_exercises.py", "cuda/test_public_options.py", "test_case_studies_attention.py",
+    "benchmarks/test_plant_generated.py", "benchmarks/test_show_counters_sass.py",
+    "cuda/test_turns.py", "cli/test_cli_bisect.py", "tui/test_tui_view.py", "cpu/test_tiles.py",
+    "test_architecture.py", "drawing/test_traffic.py", "agent/test_agent_tools.py",
+    "cuda/test_prelude.py", "cli/test_cli_try.py", "profiler/session/test_profiler_program.py",
+    "cuda/test_gemm.py", "profiler/pcs/test_profiler_pc_sampling.py", "cuda/test_cuda_random.py",
+    "cuda/test_reduce.py", "cuda/test_build.py", "test_prose.py", "cuda/test_marks_random.py",
+    "profiler/session/test_profiler_files.py", "benchmarks/test_show_counters.py",
+    "profiler/native_program/test_native_program.py", "checker/test_clean.py",
+    "remarks/test_sentences.py", "cli/test_cli_process.py",
+    "profiler/endings/test_profiler_termination.py", "profiler/pcs/test_profiler_pc_attribution.py",
+    "lang/test_roles.py", "profiler/endings/test_profiler_endings.py", "cuda/test_tile_order.py",
+    "analyzer/test_async_copies.py", "cuda/test_one_group.py",
+    "native/stacks/test_native_stacks.py", "cuda/test_attention_emulated.py",
+    "cuda/test_gemm_ladder.py", "cuda/test_overlap.py", "cuda/test_elementwise.py",
+    "cli/test_cli_report.py", "cpu/test_elements.py", "profiler/session/test_profiler_steps.py",
+    "cli/test_cli_view.py", "profiler/counters/test_profiler_instruction_counts.py",
+    "benchmarks/test_plant_later_families.py", "viewer/test_html.py", "lang/test_debug_pdb.py",
+    "cli/test_cli_ctl.py", "lang/test_thread_numbers.py", "test_packages.py",
+    "native/cupti/test_native_demangling.py", "cuda/test_roofs.py", "test_imports.py",
+    "cpu/test_sampled.py", "cuda/test_interleaved.py",
 )  # fmt: skip
 """Files whose tests take more than some four seconds of processor time together, the longest
 first."""
@@ -108,6 +116,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = _workers(session.config)
     if not count or session.testsfailed or session.config.option.collectonly:
         return None
+    if after := os.environ.get(AFTER):
+        while not Path(after).exists():
+            time.sleep(0.1)
     workers.run(session, count)
     return True
 
