@@ -58,6 +58,7 @@ class Reader(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.spread(without=["large"])
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_bare_expression_shows_ten_lines_at_most(name: str) -> None:
     """Of profiles and reports, however large, by `repr` and by `str`."""

@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[[Tools, int], str]] = {
 }
 
 
+@pytest.mark.spread("report", "tree", "sass", "diff")
 @pytest.mark.parametrize("name", CALLS)
 def test_each_page_of_a_large_profile_is_small(tools: Tools, name: str) -> None:
     """Every tool's every page on a recording with 970,284 samples of 16 kernels."""

@@ -205,6 +205,7 @@ def _jumps_back(said: str) -> bool:
     return bool(text.startswith("@") and target and int(target[1], 16) < int(offset))
 
 
+@pytest.mark.spread("32-1")
 @pytest.mark.parametrize(("lanes", "inside"), [(128, 1000), (32, 1)])
 def test_work_for_all_threads_or_next_to_none(lanes: int, inside: int) -> None:
     """Nothing is said."""

@@ -63,6 +63,7 @@ def named(name: str) -> Any:
 # -- operators
 
 
+@pytest.mark.sweep
 def test_there_are_enough_operators_and_families() -> None:
     """There are enough operators and families."""
     kinds = [each.kind for each in mutants.OPERATORS.values()]
@@ -136,6 +137,7 @@ def test_guilty_lines_are_in_the_new_source() -> None:
         assert mutant.rules, mutant.name
 
 
+@pytest.mark.sweep
 def test_operators_give_the_same_mutants_each_time() -> None:
     """Operators give the same mutants each time."""
     one = every()
@@ -201,7 +203,7 @@ def test_a_seed_draws_the_same_split_each_time() -> None:
     assert names[0] == names[1] != [each.name for each in drawing.drawn(4, "test")]
 
 
-@pytest.mark.spread(without=["test-1", "test-2", "test-3", "test-4", "test-5", "test-6"])
+@pytest.mark.spread
 @pytest.mark.parametrize("name", sorted(path.stem for path in drawing.SPLITS.glob("*.json")))
 def test_kept_splits_are_as_they_were_drawn(name: str) -> None:
     """Kept splits are as they were drawn."""

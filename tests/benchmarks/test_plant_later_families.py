@@ -111,6 +111,7 @@ def test_later_families_have_problems_and_formulas() -> None:
 # -- operators
 
 
+@pytest.mark.spread(without=["through-global"])
 @pytest.mark.parametrize("operator", REWRITES)
 def test_rewrites_change_the_kernel_alone(operator: str) -> None:
     """Their sources parse, other functions stay, guilty lines are there, causes are words."""

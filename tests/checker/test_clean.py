@@ -26,7 +26,7 @@ loaded."""
 
 
 @pytest.mark.spread(without=[
-    "attention_backward", "attention_varlen", "mla_decode", "paged_attention"
+    "attention_backward", "attention_varlen", "mla_decode", "paged_attention", "sparse_attention"
 ])  # fmt: skip
 @pytest.mark.parametrize("name", CHECKED)
 def test_clean_kernels_have_no_finding(name: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,6 +86,7 @@ def test_a_program_ends_as_under_python(folder: Path, write: Any, ending: str, c
     assert found.returncode == code
 
 
+@pytest.mark.sweep
 def test_a_kill_leaves_the_last_flushed_profile(folder: Path, write: Any) -> None:
     """After kill -9 the file of the last flush is whole, and no other file is left."""
     write(
@@ -166,6 +167,7 @@ def test_a_reader_that_has_seen_enough(sample: str) -> None:
     assert (running.returncode, err) == (0, b"")
 
 
+@pytest.mark.sweep
 def test_a_reader_of_the_tree_that_is_gone(folder: Path, write: Any) -> None:
     """`tileprof run prog.py 2>&1 | head -1` keeps the program's exit code."""
     write(prog="raise SystemExit(4)")

@@ -119,6 +119,7 @@ def test_float_ops_round_after_each_one(dtype: str) -> None:
                 np.testing.assert_allclose(found, rounded, rtol=4 * unit, atol=1e-4, err_msg=op)
 
 
+@pytest.mark.spread("int8", "int64", "uint16", "uint64")
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_ops_wrap(dtype: str) -> None:
     """Integers of every width wrap around and divide as NumPy's do, the smallest by -1 included."""

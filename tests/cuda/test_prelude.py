@@ -93,6 +93,7 @@ def test_every_function_is_compiled() -> None:
     assert not {name for name in missing if not name.startswith("tp_wgmma_")}
 
 
+@pytest.mark.spread("base.cuh", "async.cuh", "matrix.cuh", "tiles.cuh", "wgmma.cuh")
 @pytest.mark.parametrize("name", HEADERS)
 def test_each_header_stands_alone(name: str) -> None:
     """A header includes what it needs."""

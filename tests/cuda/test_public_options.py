@@ -81,6 +81,7 @@ def test_too_many_stages(target: str, fits: int) -> None:
     assert "fits" in refused(product(stages=fits + 1), "with T.Kernel", target=target)
 
 
+@pytest.mark.spread("sm_80")
 @TARGETS
 def test_too_many_threads(target: str) -> None:
     """1,024 are allowed, and leave no room for a producer."""
@@ -106,6 +107,7 @@ def test_sums_under_a_limit_of_registers() -> None:
     assert "take 128 registers of each of 128 threads; a thread has 96" in message
 
 
+@pytest.mark.spread("sm_90a")
 @TARGETS
 def test_grids(target: str) -> None:
     """Blocks are numbered along one axis, so the second extent may be beyond 65,535."""
@@ -194,6 +196,7 @@ def test_each_control_is_kept() -> None:
     assert factory().controls.changed() == {"swizzle": False, "wgmma": False}
 
 
+@pytest.mark.spread("sm_90a")
 @TARGETS
 def test_one_copy_is_synchronous(target: str) -> None:
     """By the name of its buffer or its tensor, or by a wish at the copy itself."""

@@ -272,6 +272,7 @@ def test_tiles_without_work() -> None:
             assert loaded(program.source, kernel, seed=seed, resident=resident)
 
 
+@pytest.mark.spread("a slot that is not free", "never freed")
 @pytest.mark.parametrize(
     ("before", "after"),
     [

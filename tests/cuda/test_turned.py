@@ -123,6 +123,7 @@ def test_others_stay(options: dict, controls: dict, target: str) -> None:
     assert turned(lowered(controls, target, **options)) == []
 
 
+@pytest.mark.sweep
 def test_code() -> None:
     """No operand is converted, and no product waits for another."""
     pytest.importorskip("cuda.bindings.nvrtc")

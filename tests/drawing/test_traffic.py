@@ -305,6 +305,7 @@ def test_copies_of_fragments_are_those_of_machine_code(drawings: Drawings) -> No
             assert requests == there[opcode] * launch.blocks * 4, (name, opcode)
 
 
+@pytest.mark.sweep
 def test_points_of_a_vector_load_a_byte_of_shared_memory_once(drawings: Drawings) -> None:
     """Two weights a byte: 64 × 64 of them for 128 threads in each of 8 iterations."""
     launch, code = drawings["int4"]
@@ -335,6 +336,7 @@ def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
     assert found.total("global", "read").requests == 4 * (3 + 2 + 1 + 0) + 4 * 4 * 4
 
 
+@pytest.mark.sweep
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
     """Of 70 rows of Q, K and V of a head, 64 wide, it fills in those outside: tiles have 128."""
     made = show(partial(study("attention").main, length=70, heads=1, groups=1))

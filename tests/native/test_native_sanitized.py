@@ -30,6 +30,7 @@ def test_child_that_is_forked_while_others_fail_goes_on(tmp_path: Path) -> None:
     assert run(build("fork_stress", tmp_path, UNDEFINED), 100) == [0]
 
 
+@pytest.mark.sweep
 def test_states_of_threads_are_those_of_the_calling_thread(tmp_path: Path) -> None:
     """Threads that begin where others have ended find their own state, and no race is reported."""
     assert run(build("states_stress", tmp_path, THREAD, "-O0"), 20) == [8 * 20 * 200, 0]

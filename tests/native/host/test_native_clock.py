@@ -49,6 +49,7 @@ def test_it_keeps_to_the_time_of_the_kernel(program: Path) -> None:
     assert worst < _BOUND
 
 
+@pytest.mark.spread("hand-over-bent")
 @pytest.mark.parametrize("command", ["hand-over", "hand-over-bent"])
 def test_no_thread_is_behind_what_another_told_it(program: Path, command: str) -> None:
     """Not by a nanosecond, also where one line gives way to another of another slope."""

@@ -80,6 +80,7 @@ def test_what_is_kept_is_all_there_was(sampling: Sampling, tmp_path: Path) -> No
     assert kept.facts == FACTS
 
 
+@pytest.mark.sweep
 def test_what_is_kept_can_be_read_again(
     sampling: Sampling, fake_library: Path, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_handler_of_the_program_runs_after_finalisation(tmp_path: Path) -> None:
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.sweep
 def test_control_c_during_finalisation_waits_for_the_file(tmp_path: Path) -> None:
     """The profile is whole, and KeyboardInterrupt is raised after it is written."""
     ran = _run(

@@ -84,6 +84,7 @@ BUSY = """
 """
 
 
+@pytest.mark.spread("python")
 @pytest.mark.parametrize("context", ["scopes", "python"])
 def test_kill_9_leaves_the_last_flushed_profile(tmp_path: Path, context: str) -> None:
     """A killed program leaves one valid file with what was flushed, and nothing beside it."""
@@ -322,6 +323,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.sweep
 def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
     """An interrupted program prints its traceback, leaves its profile, and ends with 130."""
     (tmp_path / "user.py").write_text(
