@@ -38,7 +38,7 @@ def test_a_worker_that_ends_fails_its_test_alone(tmp_path: Path) -> None:
     lines, text, code = outcomes(
         tmp_path,
         test_one="import os\ndef test_a(): pass\ndef test_b(): os.abort()\ndef test_c(): pass\n",
-        test_two="def test_d(): pass\ndef test_e():\n    print(4321)\n    assert 1 == 2\n",
+        test_two="def test_d(): pass\ndef test_e():\n    print(43)\n    assert [1, 2] == [1, 3]\n",
     )
     failed = ["FAILED test_one.py::test_b", "FAILED test_two.py::test_e"]
     passed = [
@@ -47,8 +47,8 @@ def test_a_worker_that_ends_fails_its_test_alone(tmp_path: Path) -> None:
     assert lines == [*failed, *passed]
     assert code == 1
     assert "exit code -6" in text
-    assert "4321" in text
-    assert "assert 1 == 2" in text
+    assert "\n43\n" in text
+    assert "At index 1 diff: 2 != 3" in text
 
 
 def test_fixtures_of_a_session_live_as_long_as_their_worker(tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ def _work(
 ) -> None:  # fmt: skip
     """Run tests until the queue is empty, in a worker."""
     plugins = session.config.pluginmanager
-    plugins.unregister(plugins.getplugin("terminalreporter"))
+    # Explanations of failures ask the terminal's writer for colours, so it stays.
+    session.config.get_terminal_writer()._file = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     # What is captured goes to files, which would be those of all workers.
     capture: Any = plugins.getplugin("capturemanager")
     capture.stop_global_capturing()
