@@ -105,7 +105,6 @@ def test_tiles_of_a_group_that_the_block_finds_are_loaded_ahead(target: str, ahe
         np.testing.assert_array_equal(c, want)
 
 
-@pytest.mark.spread("sm_90a")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 def test_a_variable_that_the_loop_moves_is_followed(target: str) -> None:
     """A producer has one of its own; loads by all threads cannot run ahead of it."""
