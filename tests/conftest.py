@@ -5,71 +5,77 @@ from __future__ import annotations
 import difflib
 import fcntl
 import gc
-import importlib
+import hashlib
 import os
-import random
+import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests import workers
 from tests.forked_programs import Forked, ForkedOfTorch
+from tests.spread import SWEEP, beyond_spread, examples
+from tileprof.binary import disassembly, limits
 from tileprof.native.building import EXTRA_FLAGS
 from tileprof.runtime import hooks
-
-# Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
-# tests run side by side.
-settings.register_profile("side by side", max_examples=15, deadline=None)
-settings.load_profile("side by side")
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
-DRAWN = "TILEPROF_TEST_DRAWN"
-"""Environment variable with the seed by which a run draws from tests marked `drawn`.
+AFTER = "TILEPROF_TEST_AFTER"
+"""Environment variable with a file: once it exists, the workers of a run begin.
 
-Without it, all of them run."""
+What else has taken the processors until then would disturb tests that measure shares of time."""
 QUICKLY = "-Og"
 """The flag with which compilers optimise little.
 
 To compile and to run emulated attention takes a third less processor time than with -O1."""
 LONGEST = (
-    "test_case_studies_attention.py", "cuda/test_attention_emulated.py", "test_programs.py",
-    "native/test_native_sanitized.py", "cuda/test_late_sums.py", "analyzer/test_host_causes.py",
-    "native/cupti/test_native_cupti_races.py",
-    # After what its pages take from the cache.
-    "test_docs.py", "benchmarks/test_show_counters.py",
-    "cli/test_cli_try.py", "cuda/test_gemm.py", "checker/test_clean.py",
-    "benchmarks/test_plant_generated.py", "cuda/test_reduce.py",
-    "profiler/session/test_profiler_program.py", "cuda/test_turns.py", "cpu/test_tiles.py",
-    "test_case_studies_operators.py", "cuda/test_cuda_sass.py", "test_differential.py",
-    "native/host/test_native_clock.py", "viewer/test_html_timelines_browser.py",
-    "cuda/test_marks.py", "agent/test_agent_tools.py", "cli/test_cli_bisect.py",
-    "drawing/test_traffic.py", "learn/test_exercises.py", "cuda/test_public_options.py",
-    "test_case_studies_advice.py", "cli/test_cli_process.py", "cuda/test_multicast.py",
-    "profiler/frameworks/test_profiler_training.py", "analyzer/test_training_steps.py",
-    "cuda/test_cuda_random.py", "cuda/test_gemm_ladder.py", "viewer/test_html_browser.py",
-    "cli/test_cli_ctl.py", "profiler/session/test_profiler_steps.py",
-    "profiler/native_program/test_native_program.py", "cuda/test_sampling.py",
-    "profiler/endings/test_profiler_termination.py", "cuda/test_tile_order.py",
-    "cuda/test_build.py", "test_plant.py",
+    "cuda/test_cuda_sass.py", "test_docs.py", "viewer/test_html_browser.py",
+    "learn/test_exercises.py", "cuda/test_public_options.py", "test_case_studies_attention.py",
+    "benchmarks/test_plant_generated.py", "benchmarks/test_show_counters_sass.py",
+    "cuda/test_turns.py", "cli/test_cli_bisect.py", "tui/test_tui_view.py", "cpu/test_tiles.py",
+    "test_architecture.py", "drawing/test_traffic.py", "agent/test_agent_tools.py",
+    "cuda/test_prelude.py", "cli/test_cli_try.py", "profiler/session/test_profiler_program.py",
+    "cuda/test_gemm.py", "profiler/pcs/test_profiler_pc_sampling.py", "cuda/test_cuda_random.py",
+    "cuda/test_reduce.py", "cuda/test_build.py", "test_prose.py", "cuda/test_marks_random.py",
+    "profiler/session/test_profiler_files.py", "benchmarks/test_show_counters.py",
+    "profiler/native_program/test_native_program.py", "checker/test_clean.py",
+    "remarks/test_sentences.py", "cli/test_cli_process.py",
+    "profiler/endings/test_profiler_termination.py", "profiler/pcs/test_profiler_pc_attribution.py",
+    "lang/test_roles.py", "profiler/endings/test_profiler_endings.py", "cuda/test_tile_order.py",
+    "analyzer/test_async_copies.py", "cuda/test_one_group.py",
+    "native/stacks/test_native_stacks.py", "cuda/test_attention_emulated.py",
+    "cuda/test_gemm_ladder.py", "cuda/test_overlap.py", "cuda/test_elementwise.py",
+    "cli/test_cli_report.py", "cpu/test_elements.py", "profiler/session/test_profiler_steps.py",
+    "cli/test_cli_view.py", "profiler/counters/test_profiler_instruction_counts.py",
+    "benchmarks/test_plant_later_families.py", "viewer/test_html.py", "lang/test_debug_pdb.py",
+    "cli/test_cli_ctl.py", "lang/test_thread_numbers.py", "test_packages.py",
+    "native/cupti/test_native_demangling.py", "cuda/test_roofs.py", "test_imports.py",
+    "cpu/test_sampled.py", "cuda/test_interleaved.py",
 )  # fmt: skip
 """Files whose tests take more than some four seconds of processor time together, the longest
 first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden` writes what tests produce now; refused under CI."""
+    """`--update-golden` writes what tests produce now, refused under CI; `--workers` says how many
+    processes run tests."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts")
+    parser.addoption(
+        "--workers", type=int, help="processes that run files of tests side by side; 0: this one"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,7 +89,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """
     gc.disable()
     try:
-        _import_in_own_order(session.config)
         return (yield)
     finally:
         gc.freeze()
@@ -91,117 +96,42 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the files for a GPU to one worker, where none of their tests runs.
-
-    They make a third of all tests and take half of the time that a worker collects for. One worker
-    does so, that what is wrong with them is seen without a GPU.
-    """
-    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" or not _is_without_gpu(config):
-        return None
-    return _is_for_gpu(collection_path) or None
-
-
-def _is_without_gpu(config: pytest.Config) -> bool:
-    return str(config.option.markexpr).strip() == "not gpu"
-
-
-def _is_for_gpu(path: Path) -> bool:
-    """Whether all tests of a file or a folder are marked `gpu`; workers whose tests differ end with
-    an error."""
-    return path.name == "gpu" or path.parent.name == "gpu" or path.name.startswith("gpu_")
-
-
-def _import_in_own_order(config: pytest.Config) -> None:
-    """Import the chosen test files, in each worker beginning with another one.
-
-    pytest rewrites the assertions of a file in the worker that comes first and keeps the result;
-    workers that go through the files in one order would all rewrite all of them.
-    """
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-    if not worker or sys.dont_write_bytecode:
-        return
-    paths = {Path(each.partition("::")[0]).absolute() for each in config.args}
-    every = sorted(HERE.rglob("test_*.py"))
-    files = [file for file in every if not paths.isdisjoint((file, *file.parents))]
-    if worker != "0" and _is_without_gpu(config):
-        files = [file for file in files if not _is_for_gpu(file)]
-    begin = int(worker) * len(files) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    for file in files[begin:] + files[:begin]:
-        name = ".".join(file.relative_to(HERE.parent).with_suffix("").parts)
-        # The collection imports the file again, and reports what is wrong with it.
-        with suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(name)
-    _read_constants_in_own_order()
-
-
-def _read_constants_in_own_order() -> None:
-    """Let Hypothesis read the constants in the sources of loaded modules, which it draws from.
-
-    It reads them at the end of the collection and keeps them in a folder; workers that all begin
-    with the same module would each parse all of the sources.
-    """
-    begin = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
-    every = [each for each in list(sys.modules.values()) if getattr(each, "__file__", None)]
-    begin = begin * len(every) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    # Where Hypothesis has another form, it reads them by itself.
-    with suppress(ImportError):
-        from hypothesis.internal.constants_ast import constants_from_module, is_local_module_file
-
-        for module in every[begin:] + every[:begin]:
-            if is_local_module_file(str(module.__file__)):
-                constants_from_module(module)
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: side by side with others, none of them is what the end waits for.
 
-    Of tests marked `drawn`, a run with a seed keeps a few.
+    Cases beyond a function's `spread` are marked `sweep` before pytest chooses by marks.
     """
-    if seed := os.environ.get(DRAWN):
-        left_out = _not_drawn(items, seed)
-        config.hook.pytest_deselected(items=[each for each in items if each in left_out])
-        items[:] = [each for each in items if each not in left_out]
+    for each in beyond_spread(items):
+        each.add_marker("sweep")
     place = {HERE / name: i for i, name in enumerate(LONGEST)}
     if moved := [str(path) for path in place if not path.exists()]:
         raise pytest.UsageError(f"LONGEST in {__file__} names files that are not there: {moved}")
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
-def _not_drawn(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
-    """Return the tests that this run leaves out, the same in all workers: all but `count` cases of
-    each parametrised function marked `drawn(count)`."""
-    families: dict[tuple[str, int], list[pytest.Item]] = {}
-    for item in items:
-        if (mark := item.get_closest_marker("drawn")) is not None:
-            name = item.nodeid.partition("[")[0]
-            families.setdefault((name, mark.args[0]), []).append(item)
-    left_out: set[pytest.Item] = set()
-    for (name, count), cases in families.items():
-        spare = max(0, len(cases) - count)
-        left_out.update(random.Random(f"{seed} {name}").sample(cases, spare))
-    return left_out
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the whole suite in workers, unless collecting it has failed."""
+    count = _workers(session.config)
+    if not count or session.testsfailed or session.config.option.collectonly:
+        return None
+    if after := os.environ.get(AFTER):
+        while not Path(after).exists():
+            time.sleep(0.1)
+    workers.run(session, count)
+    return True
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How to run the cases of a run that failed again, where they were drawn."""
-    seed = os.environ.get(DRAWN)
-    if seed and terminalreporter.stats.get("failed"):
-        terminalreporter.write_line(f"Cases were drawn: {DRAWN}={seed} runs the same ones again.")
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker for each processor, and one for tests that wait, where the whole suite runs.
-
-    Chosen files, and tests on a GPU, run in this process.
+def _workers(config: pytest.Config) -> int:
+    """Return how many workers run the tests; none for chosen files and on a GPU, where they run in
+    this process, which debuggers can reach. Two more than processors, for tests that wait.
     """
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return int(os.environ["PYTEST_XDIST_AUTO_NUM_WORKERS"])
+    if (wanted := config.getoption("--workers")) is not None:
+        return int(wanted)
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    if whole and "gpu" not in str(config.option.markexpr).replace("not gpu", ""):
-        return len(os.sched_getaffinity(0)) + 1
-    config.option.dist = "no"
-    return 0
+    on_gpu = "gpu" in config.option.markexpr.replace("not gpu", "")
+    return len(os.sched_getaffinity(0)) + 2 if whole and not on_gpu else 0
 
 
 @pytest.hookimpl(wrapper=True)
@@ -225,16 +155,21 @@ def pytest_runtest_protocol(
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make a folder for the locks of this run, which its workers inherit."""
-    if not hasattr(config, "workerinput"):
-        if missing := os.environ.get("TILEPROF_TEST_MISSING"):
-            config.pluginmanager.register(MissingPackages(Path(missing)))
-        os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
-        # Threads of libraries would fight for the processors that the workers share.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        # A shell starts jobs in the background with it ignored, and programs of tests inherit that.
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
+    if config.getoption("--update-golden"):
+        config.option.markexpr = config.option.markexpr.replace(" and not sweep", "")
+    os.environ[SWEEP] = "" if "not sweep" in config.option.markexpr else "1"
+    if missing := os.environ.get("TILEPROF_TEST_MISSING"):
+        config.pluginmanager.register(MissingPackages(Path(missing)))
+    os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
+    # Threads of libraries would fight for the processors that the workers share.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # A shell starts jobs in the background with it ignored, and programs of tests inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
+    # Tests run side by side, so an example has no deadline.
+    settings.register_profile("side by side", max_examples=examples(20), deadline=None)
+    settings.load_profile("side by side")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -324,9 +259,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled code of the tests goes to a folder of their own, unless one is given."""
-    base = tmp_path_factory.getbasetemp()
-    # Tests that run side by side share it: some libraries take long to compile.
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    shared = _shared(tmp_path_factory)
     made = {"TILEPROF_CACHE": shared / "cache", "TILEPROF_CACHE_KEY": shared / "cache.key"}
     if "TILEPROF_CACHE" in os.environ:
         # What a cache of another run holds is sealed with the user's key.
@@ -335,6 +268,46 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield
     for name in made:
         del os.environ[name]
+
+
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that tests share which run side by side: some libraries take long to
+    compile."""
+    base = factory.getbasetemp()
+    return base.parent if workers.WORKER in os.environ else base
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disassembled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """nvdisasm runs once for each cubin and all tests: its start alone takes 0.6 s.
+
+    Another program in its place, or other limits, are another entry.
+    """
+    run = disassembly._run
+    folder = _shared(tmp_path_factory)
+
+    def kept(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[bytes]:
+        *options, path = arguments
+        held = (
+            str(disassembly.find_nvdisasm()), options, code_bytes, hashes(Path(path).read_bytes()),
+            limits.disassembly_bytes(code_bytes), limits.disassembly_seconds(code_bytes),
+        )  # fmt: skip
+        place = folder / f"nvdisasm-{hashes(repr(held).encode())}"
+        if place.exists():
+            return pickle.loads(place.read_bytes())  # type: ignore[no-any-return]
+        done = run(arguments, code_bytes)
+        # Only whole files ever have the name that others read.
+        beside = Path(f"{place}.{os.getpid()}")
+        beside.write_bytes(pickle.dumps(done))
+        beside.replace(place)
+        return done
+
+    def hashes(data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disassembly, "_run", kept)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -402,7 +375,7 @@ def forked_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_other_threads() -> Iterator[None]:
-    """Let samplers pass over threads that are there already: those of pytest-xdist, say."""
+    """Let samplers pass over threads that are there already: those of a library, say."""
     others = {*sys._current_frames()} - {threading.get_ident()} - hooks.own_threads
     hooks.own_threads.update(others)
     yield

@@ -261,6 +261,10 @@ def lowered(name: str) -> CudaProgram:
     return compile_cuda(SHAPES[name]().program.kernel, find_target("sm_90a"))
 
 
+@pytest.mark.spread(
+    "attention 64", "attention 128 in a window", "attention_backward causal", "mla_decode",
+    "chunk_scan", "fp8_attention by sums", "block_scaled_gemm", "grouped_matmul"
+)  # fmt: skip
 @pytest.mark.parametrize("name", SHAPES)
 def test_products_and_loads(name: str) -> None:
     """Every product by warp groups, every load in their loops by TMA."""
@@ -272,6 +276,10 @@ def test_products_and_loads(name: str) -> None:
     assert all(isinstance(r.decision, TmaLoad | MulticastLoad) for r in loads)
 
 
+@pytest.mark.spread(
+    "attention 128 in a window", "mla_decode", "chunk_scan", "fp8_attention by sums",
+    "block_scaled_gemm", "grouped_matmul"
+)  # fmt: skip
 @pytest.mark.parametrize(
     "name",
     # Forms with fewer live registers than another one are left out.
@@ -323,6 +331,7 @@ FLOAT8_LOOPS = {
 """Products of the steady loop, how often it has some instructions, and how many it has at most."""
 
 
+@pytest.mark.spread(without=["fp8_attention causal"])
 @pytest.mark.parametrize("name", FLOAT8_LOOPS)
 def test_steady_loops_of_float8(name: str) -> None:
     """A multiply-add for each sum of 128 products, whose scales are in shared memory before it is

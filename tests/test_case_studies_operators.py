@@ -34,6 +34,7 @@ def test_results_and_gradients_are_those_of_pytorch(made: Any) -> None:
         torch.testing.assert_close(each, other)
 
 
+@pytest.mark.spread("softmax", "mlp", "grouped_linear")
 @pytest.mark.parametrize("made", OPERATORS)
 def test_gradcheck(made: Any) -> None:
     """Gradients are those of finite differences."""
@@ -41,6 +42,7 @@ def test_gradcheck(made: Any) -> None:
     assert torch.autograd.gradcheck(case.operator, case.given, fast_mode=True)
 
 
+@pytest.mark.spread("rms_norm", "attention", "int4_linear")
 @pytest.mark.parametrize("made", OPERATORS)
 def test_opcheck(made: Any) -> None:
     """Schema, autograd, fake tensors and AOT dispatch with dynamic shapes, by PyTorch's checks."""
@@ -68,7 +70,7 @@ KERNELS: dict[str, tuple[str, dict[str, Any]]] = {
 """Kernels with their extents; those of attention are tested with its own case studies."""
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.spread("softmaxed_backward", "product_gelu", "int4_product", "grouped_weights")
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_compile_for_an_h200(name: str) -> None:
     """In bfloat16, products by warp groups, nothing spilled."""

@@ -29,6 +29,7 @@ def chain(depth: int, *kinds: str) -> Profile:
     return build(symbols, places, np.arange(depth) - 1, metrics, own)
 
 
+@pytest.mark.spread("all kinds")
 @pytest.mark.parametrize("kinds", [("frame",), KINDS], ids=["frames", "all kinds"])
 def test_a_report_reads_a_tree_of_30000_levels(kinds: tuple[str, ...]) -> None:
     """Each rule passes over the nodes; none walks up from each of them, and none recurses."""

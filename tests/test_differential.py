@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.spread import examples
 from tests.strategies import Case, cases, kernels
 from tileprof import ir
 from tileprof.compiler.build import find_compiler
@@ -36,7 +37,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 MODES: tuple[Mode, ...] = ("off", "scopes", "stages", "ops")
 
 slow_draw = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-few = settings(max_examples=20, deadline=None, suppress_health_check=slow_draw)
+few = settings(max_examples=examples(20), deadline=None, suppress_health_check=slow_draw)
 
 
 def _run(case: Case, kernel: ir.Kernel, batch: int | None = None) -> list[Any]:
@@ -114,7 +115,7 @@ VARIANTS = {"as drawn": set_aside, "after passes": _after_passes, "measured": _m
 
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
 @given(variant=st.sampled_from(list(VARIANTS)), case=cases())
-@settings(few, max_examples=12)
+@settings(few, max_examples=examples(12))
 def test_cpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
     """Compiled code computes what the kernel means, and visits each site as often."""
     kernel = VARIANTS[variant](case.kernel)

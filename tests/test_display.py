@@ -58,6 +58,7 @@ class Reader(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.spread(without=["large"])
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_bare_expression_shows_ten_lines_at_most(name: str) -> None:
     """Of profiles and reports, however large, by `repr` and by `str`."""
@@ -81,6 +82,7 @@ def test_a_summary_says_what_took_the_time_and_how_to_see_more() -> None:
     assert ".findings" in report[-1]
 
 
+@pytest.mark.spread(without=["large"])
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_notebook_gets_html_in_which_no_name_is_markup(name: str) -> None:
     """A few plain tags with styles alone; names are text."""

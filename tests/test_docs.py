@@ -147,6 +147,7 @@ def within(arguments: list[str]) -> tuple[int, str]:
         return cli.main(arguments), printed.getvalue()
 
 
+@pytest.mark.spread(without=["agents", "bisect", "tune"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_runs(page: Path, folder: Path) -> None:
     """Every python fence and every command of a page works, in the order in which they stand."""

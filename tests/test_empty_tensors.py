@@ -17,6 +17,7 @@ from tileprof.errors import KernelError, ShapeError, UninitializedError
 pytestmark = pytest.mark.usefixtures("optimised")
 
 
+@pytest.mark.spread("shape0-True", "shape4-False")
 @pytest.mark.parametrize(
     ("shape", "static"), [((0, 5, 5), True), ((0, 5, 5), False), ((5, 0, 3), False),
                           ((5, 5, 0), True), ((5, 5, 0), False)]

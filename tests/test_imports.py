@@ -11,6 +11,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import tileprof
 
 ROOT = Path(__file__).parent.parent
@@ -116,6 +118,7 @@ for package, module in (pair.split() for pair in sys.argv[1:]):
 """
 
 
+@pytest.mark.sweep
 def test_a_package_and_its_module_can_be_imported_by_two_threads() -> None:
     """The thread with the module waits for the package, which waits for none of its modules."""
     pairs = ["tileprof tileprof.errors"]

@@ -79,6 +79,7 @@ def sited() -> Profile:
     return builder.snapshot()
 
 
+@pytest.mark.spread("h200-gemm")
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_stored_recordings_have_one_time_for_each_kernel(path: Path) -> None:
     """View, report, JSON and page of a recording agree."""

@@ -69,6 +69,7 @@ def _same_everywhere(function: Any, x: Any, expected: Any, **static: Any) -> Non
         np.testing.assert_array_equal(made, expected, device)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("memory", ["shared", "fragment", "global"])
 @pytest.mark.parametrize("down", [0, 1])
 def test_rows_move_within_a_buffer(memory: str, down: int) -> None:

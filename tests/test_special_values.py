@@ -26,6 +26,7 @@ def _expected(x: Array, y: Array) -> list[Array]:
     return [np.stack(out), np.fmax.accumulate(x, 1), np.stack(best)]
 
 
+@pytest.mark.spread("bfloat16-5")
 @pytest.mark.parametrize(("dtype", "length"), [("float32", 100), ("bfloat16", 5)])
 def test_nan_loses_against_numbers_and_remains_where_all_are_nan(dtype: str, length: int) -> None:
     """Reductions, scans and atomics join elements as `T.max` and `T.min` do, on every device."""

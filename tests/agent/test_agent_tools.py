@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[[Tools, int], str]] = {
 }
 
 
+@pytest.mark.spread("report", "tree", "sass", "diff")
 @pytest.mark.parametrize("name", CALLS)
 def test_each_page_of_a_large_profile_is_small(tools: Tools, name: str) -> None:
     """Every tool's every page on a recording with 970,284 samples of 16 kernels."""
@@ -248,6 +249,7 @@ def copied(X, block: int = 128, threads: int = 128):
 """
 
 
+@pytest.mark.sweep
 def test_kernel_is_tuned_page_by_page(runnable: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer begins with the space; its other pages would come from the same search."""
     (runnable.root / "kernels.py").write_text(TUNED)
@@ -276,6 +278,7 @@ print(sum(range(5_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
 """
 
 
+@pytest.mark.sweep
 def test_change_is_tried_and_refusals_are_told(runnable: Tools) -> None:
     """A change that the caller names, with what is compared; wrong names keep their way out."""
     (runnable.root / "whole.py").write_text(TRIED)

@@ -60,6 +60,7 @@ def saving(profile: Profile) -> tuple[float, float, float]:
     return draft.saving.low, draft.saving.mid, draft.saving.high
 
 
+@pytest.mark.spread("main--num_stages=2")
 @pytest.mark.parametrize(
     ("kernel", "severity", "way"),
     [
@@ -96,6 +97,7 @@ def test_a_copy_that_nobody_waits_for() -> None:
     assert (finding.severity, finding.kernel_gain) == ("ignore", None)
 
 
+@pytest.mark.sweep
 def test_tiles_that_come_by_tma_are_right() -> None:
     """The fixed twin."""
     assert not found(program(with_code(compiled(product()), slow)), RULE)

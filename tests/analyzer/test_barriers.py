@@ -134,6 +134,7 @@ def of_kernel(kernel: Any, samples: Samples) -> Profile:
     return replace(held, tables=replace(held.tables, kernels=infos))
 
 
+@pytest.mark.sweep
 def test_a_loop_with_work_for_some_threads() -> None:
     """A quarter of them: three quarters of its time go, and the samples tell its line."""
     finding = only(computing(32, inside=1000), RULE)
@@ -204,12 +205,14 @@ def _jumps_back(said: str) -> bool:
     return bool(text.startswith("@") and target and int(target[1], 16) < int(offset))
 
 
+@pytest.mark.spread("32-1")
 @pytest.mark.parametrize(("lanes", "inside"), [(128, 1000), (32, 1)])
 def test_work_for_all_threads_or_next_to_none(lanes: int, inside: int) -> None:
     """Nothing is said."""
     assert not found(computing(lanes, inside), RULE)
 
 
+@pytest.mark.sweep
 def test_a_loop_that_turns_as_often_as_its_element_says() -> None:
     """Those with long columns are late, and are named by the line of the sum."""
     sums = list[str]()

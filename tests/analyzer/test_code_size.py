@@ -106,6 +106,7 @@ def test_the_price_of_a_jump(at: int) -> None:
     assert not found(program(Made(code=looped(1000, 2000, at=at, idle=1500))), RULE)
 
 
+@pytest.mark.sweep
 def test_a_very_long_loop() -> None:
     """A warning by its length alone; harmless where its instructions are there in time."""
     code = looped(9000, work=0)

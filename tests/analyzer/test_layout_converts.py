@@ -218,6 +218,7 @@ def test_points_that_run_once() -> None:
     assert "one thread" in finding.author
 
 
+@pytest.mark.sweep
 def test_kernels_without_an_exchange() -> None:
     """The accesses to shared memory of a product are none."""
     assert not found(program(with_code(compiled(product()), costly)), RULE)

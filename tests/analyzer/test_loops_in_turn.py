@@ -17,6 +17,7 @@ TILE = 128 * 128 * 2
 KINDS = [("attention", False), ("rotated", False), ("rotated", True)]
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("passes", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_steady_loop_is_the_pipeline(causal: bool, passes: bool) -> None:

@@ -85,6 +85,7 @@ def starved(fast: int, slow: int) -> Made:
     return replace(made, code=code, ir=ir(2), attributes=ROOM)
 
 
+@pytest.mark.spread("5000-5000")
 @pytest.mark.parametrize(("fast", "slow"), [(10_000, 0), (5_000, 5_000)])
 def test_waits_of_compiled_code(fast: int, slow: int) -> None:
     """The compiler's own loop for long waits is a part of the wait."""

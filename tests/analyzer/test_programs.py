@@ -62,6 +62,7 @@ def test_what_is_nested_counts_once() -> None:
     assert float(before.sum()) == pytest.approx(float(tree.gaps.sum()))
 
 
+@pytest.mark.sweep
 def test_work_grows_no_faster_than_the_tree(
     calls: Callable[[Callable[[], object]], int],
 ) -> None:

@@ -121,6 +121,7 @@ def test_one_finding_is_shown_on_any_screen() -> None:
     assert "4 more: 1 symptom, 1 warning, 1 at its limit, 1 to ignore; see them with -i RE" in text
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("voice", ["author", "compiler"])
 @pytest.mark.parametrize("width", [40, 57, 80, 133])
 def test_lines_are_no_wider_than_asked(voice: Voice, width: int) -> None:

@@ -139,6 +139,7 @@ def traced(body: str, folder: Path) -> TileKernel:
     return plain_kernel(module.kernel.compile().program.kernel)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(
     ("fact", "number"), [(fact, at) for fact, held in FACTS.items() for at in range(len(held[1]))]
 )

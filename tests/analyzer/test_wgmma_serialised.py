@@ -39,6 +39,7 @@ def remarks(name: str) -> list[Remark]:
     return [replace(each, location=place) for each, place in zip(told, places)]
 
 
+@pytest.mark.spread("defines-before")
 @pytest.mark.parametrize(("name", "way"), [("registers", "smaller tile"), ("defines", "before")])
 def test_what_ptxas_says_is_a_warning(name: str, way: str) -> None:
     """Its reason, the line, and a way out; no number without samples."""

@@ -118,6 +118,7 @@ def played(rule: str, zeros: str) -> dict[str, dict[str, float]]:
     }  # fmt: skip
 
 
+@pytest.mark.spread("line + row-zeros by row")
 @pytest.mark.parametrize(
     ("rule", "zeros"),
     [("line + row", "zeros by row"), ("sector + 8 lanes", "zeros are free")],

@@ -29,6 +29,7 @@ def test_a_text_without_a_fault_has_no_finding() -> None:
     assert texts()[ROLES].check(seeds=(0,)).findings == ()
 
 
+@pytest.mark.spread("accumulators are read before the last wait", "more arrivals than warps")
 @pytest.mark.parametrize(
     "what",
     [

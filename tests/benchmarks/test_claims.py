@@ -45,6 +45,14 @@ def test_a_repair_changes_the_kernel_that_is_claimed(claim: Any) -> None:
     assert ast.dump(ast.parse(claim.repaired())) != ast.dump(ast.parse(before))
 
 
+@pytest.mark.spread(
+    "tile-black_scholes/slow-math/root by its reciprocal",
+    "tile-kalman/occupancy-limited/blocks of 128 threads",
+    "tile-ssim/bank-conflict/columns in turns",
+    "tile-sobel/narrow-access/rows of whole vectors",
+    "tile-mxfp4_product/missed-async-copy/powers copied once",
+    "tile-linkage/epilogue-drain/results through shared memory"
+)  # fmt: skip
 @pytest.mark.parametrize("claim", TILE, ids=lambda claim: claim.name)
 def test_tile_repairs_are_right(claim: Any, tmp_path: Path) -> None:
     """On the interpreter, at small extents."""

@@ -83,12 +83,16 @@ def check(family: Any, text: str, shape: Any, folder: Path) -> None:
 # -- kernels
 
 
+@pytest.mark.spread(
+    "tile-compact_rows", "tile-mxfp4_product", "tile-ragged_decode", "tile-small_fft"
+)  # fmt: skip
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_tile_kernels_are_right_and_lowered(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
     check(family, family.text, family.shape, tmp_path)
 
 
+@pytest.mark.spread("atomic-each", "sync-each", "branch-select", "oversize-tile", "long-index")
 @pytest.mark.parametrize("operator", OF_TILES)
 def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Path) -> None:
     """A kernel that does the same in a worse way computes the same."""
@@ -106,6 +110,7 @@ def test_no_kernel_has_a_name_that_another_has() -> None:
 # -- operators
 
 
+@pytest.mark.sweep
 def test_operators_change_the_kernel_and_what_launches_it() -> None:
     """Their sources parse, other functions stay, guilty lines are there, causes are words."""
     used = set()

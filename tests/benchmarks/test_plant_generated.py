@@ -63,6 +63,7 @@ def named(name: str) -> Any:
 # -- operators
 
 
+@pytest.mark.sweep
 def test_there_are_enough_operators_and_families() -> None:
     """There are enough operators and families."""
     kinds = [each.kind for each in mutants.OPERATORS.values()]
@@ -82,7 +83,12 @@ def test_there_are_enough_operators_and_families() -> None:
     assert used - later == set(mutants.OPERATORS) - later
 
 
-@pytest.mark.drawn(15)
+@pytest.mark.spread(without=[
+    "case-int4_matmul", "case-fp8_matmul", "case-grouped_matmul", "case-sparse_attention",
+    "tile-online_softmax", "tile-window_attention", "tile-distance", "triton-product",
+    "triton-grouped_gemm", "triton-attention", "triton-scaled_product", "triton-conv2d",
+    "triton-batched_product"
+])  # fmt: skip
 @pytest.mark.parametrize("family", NEW, ids=lambda family: family.name)
 def test_mutants_change_the_intended_place_only(family: Any) -> None:
     """Parsed, a mutant's functions are the old ones but for nodes that lie in an edit."""
@@ -133,6 +139,7 @@ def test_guilty_lines_are_in_the_new_source() -> None:
         assert mutant.rules, mutant.name
 
 
+@pytest.mark.sweep
 def test_operators_give_the_same_mutants_each_time() -> None:
     """Operators give the same mutants each time."""
     one = every()
@@ -198,14 +205,13 @@ def test_a_seed_draws_the_same_split_each_time() -> None:
     assert names[0] == names[1] != [each.name for each in drawing.drawn(4, "test")]
 
 
-def test_kept_splits_are_as_they_were_drawn() -> None:
+@pytest.mark.spread
+@pytest.mark.parametrize("name", sorted(path.stem for path in drawing.SPLITS.glob("*.json")))
+def test_kept_splits_are_as_they_were_drawn(name: str) -> None:
     """Kept splits are as they were drawn."""
-    paths = sorted(drawing.SPLITS.glob("*.json"))
-    assert paths
-    for path in paths:
-        record, held = drawing.read(path.stem)
-        assert record["cases"] == {each.name: each.digest for each in held}, path
-        assert record["part"] == "dev" or record["analyzer"]
+    record, held = drawing.read(name)
+    assert record["cases"] == {each.name: each.digest for each in held}
+    assert record["part"] == "dev" or record["analyzer"]
 
 
 def test_parts_of_a_split_are_a_partition() -> None:
@@ -274,6 +280,10 @@ def test_published_figures_are_of_this_analyzer() -> None:
 # -- compiled, and on the processor
 
 
+@pytest.mark.spread(
+    "case-vector_add/narrow-access/0", "tile-distance/hand-product/0",
+    "tile-stencil/turn-loop/0"
+)  # fmt: skip
 @pytest.mark.parametrize("name", COMPILED)
 def test_tile_mutants_compile(name: str, tmp_path: Path) -> None:
     """Tile mutants compile."""
@@ -290,6 +300,10 @@ def test_tile_mutants_compile(name: str, tmp_path: Path) -> None:
     assert compile_cuda(kernel, find_target("sm_90a"), None).cubin
 
 
+@pytest.mark.spread(
+    "tile-bias_gelu/slow-power/0", "tile-channel_sums/split-badly/0",
+    "tile-stencil/turn-loop/0"
+)  # fmt: skip
 @pytest.mark.parametrize("name", COMPILED)
 def test_tile_mutants_compute_the_same(name: str, tmp_path: Path) -> None:
     """As PyTorch in float64, on the processor."""
@@ -299,6 +313,7 @@ def test_tile_mutants_compute_the_same(name: str, tmp_path: Path) -> None:
     check(problems, mutant.family, mutant.text, tmp_path)
 
 
+@pytest.mark.spread("case-softmax", "tile-sparse_gemm", "tile-stencil")
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_clean_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """Clean tile kernels are right."""

@@ -69,6 +69,7 @@ def difference(family: Any, text: str, folder: Path) -> tuple[float, float]:
 # -- kernels
 
 
+@pytest.mark.spread("tile-ema_scan", "tile-haar", "tile-nf4_product")
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
@@ -76,7 +77,7 @@ def test_later_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     assert apart <= limit
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.spread("through-shared", "cut-launch", "scatter-blocks", "flatten-loop")
 @pytest.mark.parametrize("operator", REWRITES)
 def test_rewritten_kernels_are_right(operator: str, tmp_path: Path) -> None:
     """A kernel that takes a detour computes the same, and is lowered for a GPU."""
@@ -110,6 +111,7 @@ def test_later_families_have_problems_and_formulas() -> None:
 # -- operators
 
 
+@pytest.mark.spread(without=["through-global"])
 @pytest.mark.parametrize("operator", REWRITES)
 def test_rewrites_change_the_kernel_alone(operator: str) -> None:
     """Their sources parse, other functions stay, guilty lines are there, causes are words."""
@@ -168,6 +170,7 @@ def test_later_splits_have_no_family_and_hold_out_no_operator_of_earlier_ones() 
     assert not set(dealt.held_out) & used
 
 
+@pytest.mark.spread("12")
 @pytest.mark.parametrize("most", [8, 12])
 def test_later_splits_have_operators_of_both_kinds(most: int) -> None:
     """At most so many defects of a family; of few operators that are held out, of more before."""
@@ -190,6 +193,7 @@ def test_parts_of_a_split_have_files_of_their_own() -> None:
     assert running.results_path("dev-1").name == "plant-dev-1.json"
 
 
+@pytest.mark.sweep
 def test_a_dry_drawing_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """It says how many families, defects and operators there would be."""
     before = sorted(drawing.SPLITS.iterdir())
@@ -218,6 +222,7 @@ def test_draws_refuse_what_they_cannot_keep(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_a_split_without_earlier_ones_says_so_in_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,12 +70,14 @@ def check(family: Any, text: str, shape: Any, folder: Path) -> None:
 # -- kernels
 
 
+@pytest.mark.spread("tile-ctc_alpha", "tile-outlier_product", "tile-triangle_counts")
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_tile_kernels_are_right(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
     check(family, family.text, family.shape if WHOLE else None, tmp_path)
 
 
+@pytest.mark.spread("count-visits", "roll-loop", "read-bytes")
 @pytest.mark.parametrize("operator", OF_TILES)
 def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Path) -> None:
     """A kernel that does the same in a worse way computes the same."""

@@ -79,12 +79,14 @@ def test_there_is_enough_for_a_split() -> None:
     assert kinds.count("decoy") >= 4
 
 
+@pytest.mark.spread("tile-byte_momentum", "tile-hash_encode", "tile-heat3d", "tile-latent_decode")
 @pytest.mark.parametrize("family", TILE, ids=lambda family: family.name)
 def test_tile_kernels_are_right_and_lowered(family: Any, tmp_path: Path) -> None:
     """On the interpreter, which refuses reads of unwritten memory and two writers of an element."""
     check(family, family.text, family.shape, tmp_path)
 
 
+@pytest.mark.spread("park-in-shared", "skip-tile", "pad-rows", "list-rows")
 @pytest.mark.parametrize("operator", OF_TILES)
 def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Path) -> None:
     """A kernel that does the same in a worse way computes the same."""
@@ -95,6 +97,7 @@ def test_changed_tile_kernels_are_right_and_lowered(operator: str, tmp_path: Pat
 # -- operators
 
 
+@pytest.mark.sweep
 def test_operators_change_the_kernel_and_what_launches_it() -> None:
     """Their sources parse, other functions stay, guilty lines are there, causes are words."""
     used = set()

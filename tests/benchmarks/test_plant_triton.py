@@ -155,6 +155,7 @@ def test_programs_of_other_forms_are_left_alone(operator: str, old: str, new: st
     assert not made(operator, SUMS.replace(old, new))
 
 
+@pytest.mark.sweep
 def test_orders_have_sites_in_many_families() -> None:
     """Each operator has sites, and none of them a text that another operator makes."""
     held = of_orders()
@@ -197,7 +198,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton.language", language)
 
 
-@pytest.mark.drawn(16)
+@pytest.mark.spread(
+    "triton-cache_write", "triton-int4_product", "triton-jagged_mean", "triton-linear_scan",
+    "triton-lion", "triton-low_rank_product", "triton-max_pool", "triton-paged_decode"
+)  # fmt: skip
 @pytest.mark.parametrize("family", ROOMS, ids=lambda family: family.name)
 def test_a_launch_fits_its_kernel_and_its_reference(family: Any, stand_in: None) -> None:
     """As many arguments as parameters, a grid that a GPU takes, and a result of the right form."""
@@ -243,6 +247,7 @@ def test_extents_of_a_run_fit_32_bits_of_address() -> None:
 # -- the check without a GPU
 
 
+@pytest.mark.sweep
 def test_cases_are_kernels_before_their_mutants() -> None:
     """A family as it is comes first; an expression over names leaves others out."""
     names = [each.name for each in dry_running.cases("triton-lion")]

@@ -85,7 +85,16 @@ BY_CODE = {"under_two_masks", "nibbles_unpacked", "means_of_ends", "rows_by_pari
 """Kernels of which layouts do not tell what NVRTC joins, repeats or moves."""
 
 
-@pytest.mark.drawn(20)
+@pytest.mark.spread(
+    "gather_words", "bank_conflicts", "strided_read", "matmul_int4", "w8a8", "convolved",
+    "mla_decode", "bytes_to_levels", "rows_by_bucket", "three_largest", "lower_triangle",
+    "widened_through_shared", "split_sums", "causal_scores", "vector_by_matrix",
+    "byte_histogram", "keys_written", "odd_pitch", "ragged_sums", "padded_turn",
+    "eighths_added", "edges_summed", "running_sums", "ends_of_runs", "complex_products",
+    "columns_summed_ahead", "dots_ahead", "mirrored_borders", "columns_softmax",
+    "bytes_by_two_warps", "shared_by_clusters", "loads_by_a_role", "doubles_multiplied",
+    "tiles_of_a_list", "nibbles_unpacked"
+)  # fmt: skip
 @pytest.mark.parametrize("name", RECORDED["counters"])
 def test_pages_agree_with_the_counters_of_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %.  Most pages
@@ -127,6 +136,7 @@ def test_loops_of_fewer_axes_than_others_are_counted_whole() -> None:
     assert page.uncounted == frozenset()
 
 
+@pytest.mark.sweep
 def test_machine_code_has_the_instructions_that_are_counted() -> None:
     """Kernels without a loop or a guard: each warp runs each of its instructions once."""
     need_machine_code()

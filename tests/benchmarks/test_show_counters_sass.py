@@ -91,6 +91,9 @@ def test_pages_of_edges_are_what_machine_code_asks_for(
             assert (page.taken, page.needed) == (code.taken, code.needed), access
 
 
+@pytest.mark.spread(
+    "tp_put_shared<2>\\\\(\\\\(\\\\(float \\\\*\\\\)\\\\(x \\\\+-\\\\g<0> 4 +-STS"
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("right", "wrong", "opcode"),
     [

@@ -33,6 +33,7 @@ def test_rows_are_written_without_a_gpu(tmp_path: Path) -> None:
     assert not held["failed"]
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
 def test_the_tuner_is_compared_with_all(tmp_path: Path) -> None:
     """On the processor: the best of all that were timed, and what the tuner chose among them."""

@@ -31,6 +31,7 @@ def test_mutants_differ_from_the_program_at_one_place() -> None:
     assert found["without an assignment"].before == "y = y + x[:4].mean()"
 
 
+@pytest.mark.sweep
 def test_all_programs_have_mutants_of_most_operators() -> None:
     """At least 150 of each program, of at least twelve operators."""
     for program in PROGRAMS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def test_calls_go_on_behind_themselves_unless_they_are_jumps() -> None:
     assert [block.calls for block in blocks] == [4, None, None, None, None]
 
 
+@pytest.mark.spread("sm_90a")
 def test_loop_nest(arch: str) -> None:
     """Instructions of each source line are as deep as the source says."""
     function = kernel("nest", arch)

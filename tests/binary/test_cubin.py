@@ -81,6 +81,7 @@ def test_the_stored_cubin() -> None:
     assert cubin.functions["inlined"].resources.spill_instructions == 0
 
 
+@pytest.mark.sweep
 def test_functions_of_a_large_cubin_are_disassembled_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -127,6 +128,7 @@ def test_the_same_bytes_are_read_once() -> None:
     assert binary.read(STORED) is binary.read(STORED.read_bytes())
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", SHARED)
 def test_resources_are_those_that_the_compiler_prints(name: str, arch: str) -> None:
     """Registers, stack, shared memory and barriers equal ptxas's own report."""

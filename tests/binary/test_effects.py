@@ -120,6 +120,7 @@ def test_group_matrix_instructions() -> None:
     assert registers.reads[6:] == (*(f"R{i}" for i in range(24, 32)), "UP0")
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", ["async_copy", "divide", "spill", "calls", "inlined", "choose"])
 def test_what_is_read_was_written(name: str, arch: str) -> None:
     """In code of the compiler every register that is read has a definition on some path.

@@ -39,6 +39,7 @@ def test_functions_that_are_called_have_their_own_name() -> None:
     assert function.chain(0)[-1].function == "calls"
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", SHARED)
 def test_chains_are_those_of_nvdisasm(name: str, arch: str) -> None:
     """Every instruction of every kernel, compared with `nvdisasm -gi`."""

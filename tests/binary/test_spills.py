@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.binary.support import STORED, compile_cuda, kernel, need_disassembler, parse
 from tileprof.binary import effects, read
 from tileprof.binary.control_flow import find_blocks
@@ -11,6 +13,7 @@ from tileprof.binary.slices import Flow
 from tileprof.binary.spills import SpillSite, find_spills
 
 
+@pytest.mark.spread("sm_90a")
 def test_spills_add_up_to_what_the_compiler_prints(arch: str) -> None:
     """Bytes stored and reloaded equal ptxas's report."""
     cubin, log = compile_cuda("spill", arch)

@@ -25,6 +25,9 @@ PROVED = {
 loaded."""
 
 
+@pytest.mark.spread(without=[
+    "attention_backward", "attention_varlen", "mla_decode", "paged_attention", "sparse_attention"
+])  # fmt: skip
 @pytest.mark.parametrize("name", CHECKED)
 def test_clean_kernels_have_no_finding(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything is proved, for all inputs or for those with these tensors of integers."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.spread import examples
 from tests.strategies import Case, cases
 from tests.verified import parse
 from tileprof.checker import LaunchVerdict, check_proofs
@@ -126,7 +127,7 @@ DRAWN = st.integers(1, 2).flatmap(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(DRAWN, st.booleans())
 def test_what_is_proved_has_no_counterexample(drawn: Any, in_place: bool) -> None:
     """Over all blocks, points and iterations."""
@@ -321,7 +322,7 @@ def test_a_launch_may_read_what_all_blocks_of_the_one_before_wrote(
     assert (found.status == "proved") == proved
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_what_counts_as_covered_is(data: st.DataObject) -> None:
     """Against every element that a write reaches, over all numbers of its counters."""
@@ -340,7 +341,7 @@ def test_what_counts_as_covered_is(data: st.DataObject) -> None:
         assert reached >= set(itertools.product(*map(range, extents)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(cases())
 def test_random_legal_kernels_have_no_finding(case: Case) -> None:
     """No false alarm from a run, whatever the kernel is made of."""
@@ -351,6 +352,7 @@ def test_random_legal_kernels_have_no_finding(case: Case) -> None:
     check_proofs(case.kernel)
 
 
+@pytest.mark.sweep
 def test_proofs_end_at_a_limit_of_work() -> None:
     """A kernel with many accesses that do not compare is given up, not worked on for minutes."""
     body = "\n".join(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tileprof
 from tests.checker import settled_kernels as kernels
+from tests.spread import examples
 from tests.strategies import Case, cases
 from tests.verified import parse
 from tileprof import ir
@@ -53,7 +54,7 @@ def elements(case: Case, arguments: Sequence[Any]) -> dict[Any, set[tuple[Any, .
     return watch.sets()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_accesses_change_only_with_what_decides_them(case: Case, random: Any) -> None:
     """One argument has other values: what it does not decide accesses the same elements."""

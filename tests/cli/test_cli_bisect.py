@@ -98,6 +98,7 @@ def test_kernels_that_a_script_or_a_function_launches(cli: Any, trees: Path) -> 
         assert [each["verdict"] for each in found["kernels"]] == ["changed", "changed"]
 
 
+@pytest.mark.sweep
 def test_options_of_a_kernel_for_a_gpu(cli: Any, folder: Path) -> None:
     """The option that acts is named among two, with the way back, in JSON of schema 1."""
     pytest.importorskip("cuda.bindings")
@@ -131,6 +132,7 @@ def test_times_on_the_processor_and_the_gate(cli: Any, trees: Path) -> None:
     assert len(kernel["time"]["pairs"]) >= 3
 
 
+@pytest.mark.sweep
 def test_commits_between_two(cli: Any, folder: Path) -> None:
     """The commit that changed the kernel is found among eight; one of them cannot be imported."""
     texts = [KERNEL] * 4 + ["import missing_module"] + [KERNEL.replace("2.0", "3.0")] * 3
@@ -166,6 +168,7 @@ def test_what_triton_stored(cli: Any, folder: Path) -> None:
     assert "0 of 1 kernel changed" in same.out
 
 
+@pytest.mark.spread(without=["words9-has no kernel or function `scal`"])
 @pytest.mark.parametrize(
     ("words", "message"),
     [

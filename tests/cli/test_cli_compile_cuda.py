@@ -128,6 +128,7 @@ def test_cuda_needs_no_nvrtc(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.code, found.out, found.err) == (0, KERNELS["spill"].text, "")
 
 
+@pytest.mark.spread("sm_90a")
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 def test_ptx_and_sass(cli: Any, target: str) -> None:
     """Of the target that was asked for."""

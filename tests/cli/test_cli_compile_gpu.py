@@ -21,6 +21,7 @@ def _files(write: Any) -> None:
     write(prog=KERNEL)
 
 
+@pytest.mark.spread("sm_90a")
 @TARGETS
 def test_ir_after_each_pass(cli: Any, target: str) -> None:
     """The text parses back to itself, whichever pass it is asked for."""
@@ -30,6 +31,7 @@ def test_ir_after_each_pass(cli: Any, target: str) -> None:
         assert ir.print_kernel(ir.parse(found.out)) == found.out
 
 
+@pytest.mark.spread("sm_80")
 @TARGETS
 def test_from_text_to_machine_code(cli: Any, target: str) -> None:
     """Each form names the author's lines; the remarks end with the occupancy."""

@@ -50,6 +50,7 @@ def test_wrong_use(cli: Any, options: list[str], said: str) -> None:
     assert said in found.err
 
 
+@pytest.mark.sweep
 def test_page(cli: Any, folder: Path) -> None:
     """One file that holds everything."""
     assert cli("export", "a.tprof", "--to", "html-timeline", "-o", "a.html").code == 0

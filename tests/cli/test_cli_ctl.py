@@ -144,6 +144,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.spread("fork")
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_workers_of_a_server_listen_too(here: Path, how: str) -> None:
     """They are paused as their parent is, and each is recorded by itself."""
@@ -188,6 +189,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.sweep
 def test_a_child_spawned_in_a_recording_for_a_while_stops_too(here: Path) -> None:
     """With its parent's recording; it would record to its end else."""
     (here / "spawns.py").write_text(SPAWNS_LATER)

@@ -92,6 +92,7 @@ def test_without_a_terminal_or_textual_it_says_what_to_do(
     assert 'pip install "tileprof[tui]"' in found.err
 
 
+@pytest.mark.spread("before its end")
 @pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
 @pytest.mark.parametrize("leaves", ["after its end", "before its end"])
 def test_a_program_is_looked_at_while_it_runs(

@@ -62,6 +62,7 @@ def checked(name: str) -> Profile:
     return profile
 
 
+@pytest.mark.spread(without=["sys.exit('no luck')-1", "os._exit(7)-7", "if x\\n    pass-1"])
 @pytest.mark.parametrize(
     ("ending", "code"),
     [
@@ -85,6 +86,7 @@ def test_a_program_ends_as_under_python(folder: Path, write: Any, ending: str, c
     assert found.returncode == code
 
 
+@pytest.mark.sweep
 def test_a_kill_leaves_the_last_flushed_profile(folder: Path, write: Any) -> None:
     """After kill -9 the file of the last flush is whole, and no other file is left."""
     write(
@@ -105,6 +107,7 @@ def test_a_kill_leaves_the_last_flushed_profile(folder: Path, write: Any) -> Non
     assert sorted(p.name for p in folder.iterdir()) == ["prog.py", "prog.tprof"]
 
 
+@pytest.mark.spread("15--15")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)]
 )
@@ -128,6 +131,7 @@ def test_signals_that_ask_to_end(folder: Path, write: Any, number: int, code: in
     assert checked("prog.tprof").find(kind="scope", name="waits")
 
 
+@pytest.mark.sweep
 def test_spawned_children_have_files_of_their_own(folder: Path, write: Any) -> None:
     """`multiprocessing` with spawn works, and each child that did something leaves a profile."""
     write(
@@ -163,6 +167,7 @@ def test_a_reader_that_has_seen_enough(sample: str) -> None:
     assert (running.returncode, err) == (0, b"")
 
 
+@pytest.mark.sweep
 def test_a_reader_of_the_tree_that_is_gone(folder: Path, write: Any) -> None:
     """`tileprof run prog.py 2>&1 | head -1` keeps the program's exit code."""
     write(prog="raise SystemExit(4)")
@@ -174,6 +179,7 @@ def test_a_reader_of_the_tree_that_is_gone(folder: Path, write: Any) -> None:
     assert checked("prog.tprof").find() == []
 
 
+@pytest.mark.sweep
 def test_a_program_whose_reader_is_gone(folder: Path, write: Any) -> None:
     """What a program prints into a broken pipe ends as under Python, at its exit too."""
     write(loud="print('x' * 100_000)", soft="print('x')")
@@ -195,6 +201,7 @@ def _without_compiler(folder: Path) -> Mapping[str, str]:
     return {"PATH": str(folder), "CXX": "", "TILEPROF_DEVICE": ""}
 
 
+@pytest.mark.sweep
 def test_a_machine_without_a_compiler(folder: Path, write: Any) -> None:
     """Kernels run in the interpreter, one line says so, and `doctor` says what to get."""
     write(prog=KERNEL)
@@ -213,6 +220,9 @@ def test_a_machine_without_a_compiler(folder: Path, write: Any) -> None:
     assert found.stdout.splitlines()[-1].startswith("Kernels run in the interpreter;")
 
 
+@pytest.mark.spread(
+    "TILEPROF_DEVICE-TILEPROF_DEVICE: there is no device `abc`\\nDevices are: interpreter"
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

@@ -104,6 +104,7 @@ def test_a_program_without_a_gpu(cli: Any, sample: str) -> None:
     assert "tileprof run --pc-sampling" in found.out
 
 
+@pytest.mark.spread(without=["(-'(' is not a regular expression"])
 @pytest.mark.parametrize(
     ("pattern", "sentence"),
     [

@@ -72,6 +72,7 @@ def test_a_module_with_arguments(cli: Any, folder: Path, write: Any) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_pytest_is_a_target(cli: Any, folder: Path, write: Any) -> None:
     """`pytest ARGS` runs it, with its exit code; a file of that name would be a script."""
     write(test_it="def test_passes():\n    pass\n\ndef test_fails():\n    assert not 1")

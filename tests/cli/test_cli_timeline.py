@@ -126,6 +126,7 @@ def test_threads_have_their_time(cli: Any, write: Any) -> None:
     assert (found.code, "Nothing was recorded on a GPU's stream" in found.err) == (2, True)
 
 
+@pytest.mark.sweep
 def test_children_have_their_own(cli: Any, write: Any, folder: Path) -> None:
     """Forked and spawned ones, in files of their own."""
     write(

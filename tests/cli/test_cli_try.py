@@ -119,6 +119,7 @@ def test_a_faster_change_with_other_results_is_refused(cli: Any, write: Any) -> 
     assert not line["results"]["equal"]
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("alike")
 def test_a_larger_tolerance_is_the_users_choice(cli: Any, write: Any) -> None:
     """With it the same change is kept, and the ledger has the tolerance."""
@@ -128,6 +129,7 @@ def test_a_larger_tolerance_is_the_users_choice(cli: Any, write: Any) -> None:
     assert read()[0]["results"]["tolerance"] == 1e-2
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("alike")
 def test_what_cannot_be_compared_is_not_kept(cli: Any, write: Any) -> None:
     """A program that prints other numbers in each run has no results to compare."""
@@ -138,6 +140,7 @@ def test_what_cannot_be_compared_is_not_kept(cli: Any, write: Any) -> None:
     assert read()[0]["verdict"] == "not-compared"
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("alike")
 def test_the_result_of_a_named_function_is_compared(cli: Any, write: Any) -> None:
     """Its calls are the steps, and what it returns is the result."""
@@ -160,6 +163,7 @@ def test_a_program_that_fails_says_so(cli: Any, folder: Path) -> None:
     assert not Path(".tileprof").exists()
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("alike")
 def test_iterations_of_its_loop_are_steps_of_a_program_without_others(
     cli: Any, folder: Path
@@ -194,6 +198,7 @@ def test_iterations_of_its_loop_are_steps_of_a_program_without_others(
     assert (check["kind"], check["count"]) == ("returned", 45)
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("alike")
 def test_a_program_without_steps_is_timed_as_a_whole(cli: Any, folder: Path) -> None:
     """Its printed numbers are compared."""

@@ -122,6 +122,7 @@ def test_what_is_tuned_serves_the_function(cli: Cli, folder: Path) -> None:
     assert not names["listed"].outcomes
 
 
+@pytest.mark.sweep
 def test_a_gpu_that_is_not_there_is_ranked_for(cli: Cli) -> None:
     """By the model alone; refused configurations say why, and others what bounds them."""
     outcome = cli("tune", "kernels.py:product", "--set", "M=4096", "--set", "N=4096", "--set",

@@ -84,6 +84,7 @@ assert y.tolist() == [0, 1, 2, 3]
 """
 
 
+@pytest.mark.sweep
 def test_processes_may_build_the_same_kernel_at_once(folder: Path) -> None:
     """Three processes start with an empty cache: all succeed, one entry is left and no rubbish."""
     root = Path(__file__).parents[2]

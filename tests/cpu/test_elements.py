@@ -88,6 +88,7 @@ def elementwise(dtype: str, ops: list[str]) -> str:
     return kernel(f"ops_{dtype}", params, "\n".join([*body, "    }"]))
 
 
+@pytest.mark.spread("float64", "float16", "float8_e4m3")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_ops_round_after_each_one(dtype: str) -> None:
     """What is exact but for one rounding equals NumPy's to the bit; functions are within 4 units
@@ -118,6 +119,7 @@ def test_float_ops_round_after_each_one(dtype: str) -> None:
                 np.testing.assert_allclose(found, rounded, rtol=4 * unit, atol=1e-4, err_msg=op)
 
 
+@pytest.mark.spread("int8", "int64", "uint16", "uint64")
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_ops_wrap(dtype: str) -> None:
     """Integers of every width wrap around and divide as NumPy's do, the smallest by -1 included."""

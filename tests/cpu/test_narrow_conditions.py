@@ -54,6 +54,7 @@ NARROW = ("uint8", "int8", "float16", "int32")
 WIDE = ("float16", "bfloat16", "float32", "int32", "int64", "float64")
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(
     ("narrow", "wide", "inner"),
     [*zip(NARROW[:1] * 6, WIDE, itertools.cycle((8, 4))), *zip(NARROW[1:], WIDE[3:], (16, 8, 4))],

@@ -46,6 +46,7 @@ def plain(text: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.spread("twice", "elements")
 @pytest.mark.parametrize("name", ["softmax", "twice", "elements"])
 def test_marks_change_nothing_else(name: str) -> None:
     """What is one loop stays one; unmeasured there is no mark."""

@@ -122,6 +122,9 @@ GEMMS = (
 )
 
 
+@pytest.mark.spread(
+    "float32-float32-float32", "float8_e4m3-float8_e5m2-float32", "int8-uint8-int32"
+)  # fmt: skip
 @pytest.mark.parametrize("types", GEMMS, ids="-".join)
 def test_gemm(types: tuple[str, str, str]) -> None:
     """Every transposition, with and without clearing, extents that divide nothing, more rows than
@@ -199,6 +202,7 @@ JOIN: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.spread("float16-float16", "int8-int32", "bool-int32")
 @pytest.mark.parametrize(
     ("source", "target"),
     [

@@ -33,6 +33,7 @@ def alternating(program: CudaProgram) -> list[str]:
     return [r.decision.buffer for r in program.remarks if isinstance(r.decision, Alternates)]
 
 
+@pytest.mark.spread("one left over")
 @pytest.mark.parametrize(
     ("blocks", "options", "controls"),
     [(5, {"stages": 2}, {}), (7, {}, {"cluster": 2}), (8, {"stages": 5}, {})],
@@ -73,6 +74,7 @@ def test_others_have_one(k: int, options: dict, controls: dict) -> None:
     assert alternating(lowered(256, 128, k, controls, **options)) == []
 
 
+@pytest.mark.sweep
 def test_code() -> None:
     """In a step of the steady loop three products run beside sums, whose multiply-adds stand
     between the issue of the next product and the wait for it; none are run one by one."""

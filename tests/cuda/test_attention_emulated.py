@@ -173,6 +173,7 @@ RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
 }
 
 
+@pytest.mark.spread("several", "latent", "paged", "scan", "scales of blocks", "experts")
 @pytest.mark.parametrize("name", RUNS)
 def test_results(name: str) -> None:
     """As the reference in float64."""
@@ -187,6 +188,7 @@ PERSISTENT = {
 """One of each kind of loop around tiles, with the order in which blocks take tiles."""
 
 
+@pytest.mark.spread("paged-dynamic", "experts-static")
 @pytest.mark.parametrize(("name", "order"), PERSISTENT.items())
 def test_persistent_results(name: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of blocks that loop over tiles."""

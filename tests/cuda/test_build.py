@@ -113,6 +113,7 @@ def test_a_build_without_messages_of_ptxas_is_made_again(monkeypatch: pytest.Mon
     assert len(made) == 2
 
 
+@pytest.mark.sweep
 def test_resources_without_messages_of_ptxas_are_read_from_the_machine_code(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +203,7 @@ for source in (TINY, KERNELS["spill"]):
 """
 
 
+@pytest.mark.sweep
 def test_processes_may_build_the_same_kernel_at_once(folder: Path, tmp_path: Path) -> None:
     """From different folders, a damaged entry to begin with: one entry each, the same bytes."""
     path = tiny().path

@@ -77,6 +77,7 @@ def decided(made: CudaProgram, kind: type) -> list[str]:
     return [each.name for each in made.remarks if isinstance(each.decision, kind)]
 
 
+@pytest.mark.spread("2-1-0-True")
 @pytest.mark.parametrize(
     ("stride", "dilation", "pad", "guarded"), [(1, 1, 1, False), (2, 1, 0, True), (1, 2, 2, True)]
 )

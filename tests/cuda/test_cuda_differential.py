@@ -7,6 +7,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.everywhere import arrays_of, compiled_for, hardly_aligned
+from tests.spread import examples
 from tests.strategies import Case, cases
 from tests.test_differential import _run, _same, slow_draw
 from tileprof import ir
@@ -28,7 +29,7 @@ VARIANTS = {
 
 
 @given(variant=st.sampled_from(list(VARIANTS)), case=cases())
-@settings(max_examples=10, deadline=None, suppress_health_check=slow_draw)
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=slow_draw)
 def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
     """For several orders of threads and of late data."""
     target, controls = VARIANTS[variant]

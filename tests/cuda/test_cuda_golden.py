@@ -83,6 +83,7 @@ for name, target in {cases}:
 """
 
 
+@pytest.mark.sweep
 def test_another_process_gives_the_same() -> None:
     """The order of a set of names is another one there: goldens, remarks and the keys of cached
     cubins do not hang on it."""

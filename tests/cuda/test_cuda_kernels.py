@@ -163,6 +163,7 @@ def programs():
     return made, Joined(program.source for _, program in made.values())
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_order(name, target):

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.cuda.emulated import Joined
 from tests.cuda.random_pipelines import WORDS, Pipeline
 from tests.everywhere import arrays_of, compiled_for, hardly_aligned
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -141,7 +142,7 @@ def compare(
     drawn=both(),
     aligned=st.sampled_from([True, True, True, False]),
 )
-@settings(max_examples=9, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(9), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls], aligned: bool) -> None:
     """Any of them, with any controls, and tensors at any address."""
     pipeline, controls = drawn
@@ -202,6 +203,7 @@ def found() -> tuple[dict[tuple[str, str], CudaProgram], Joined]:
     return made, Joined(program.source for program in made.values())
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_found(name: str, target: str) -> None:
     """Loops that were once lowered wrongly."""
@@ -210,6 +212,7 @@ def test_found(name: str, target: str) -> None:
     compare(pipeline, pipeline.kernel(), programs[name, target], joined.emulate)
 
 
+@pytest.mark.spread("words0")
 @pytest.mark.parametrize("words", [("two", "again"), ("outer", "rows"), ("chain", "before")])
 def test_masked(words: tuple[str, ...]) -> None:
     """One loop as three, beside others and inside of one."""

@@ -94,6 +94,7 @@ def test_same_results(dim, keys, tile):
     )
 
 
+@pytest.mark.spread("boxes", "read", "no wgmma")
 @pytest.mark.parametrize(
     ("options", "controls"),
     [

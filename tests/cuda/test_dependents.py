@@ -65,6 +65,7 @@ def test_waits_stand_first() -> None:
         assert "__restrict__" not in text
 
 
+@pytest.mark.sweep
 def test_machine_code_reads_after_the_wait() -> None:
     """`ACQBULK` is the wait; reads past a cache that would not see writes are there without it."""
     held = binary.read(compiled(early_launch=True).cubin.bytes).functions

@@ -25,6 +25,7 @@ def lowered(target: str, stages: int) -> list[ir.Kernel]:
     return found
 
 
+@pytest.mark.spread("sm_90a-4")
 @pytest.mark.parametrize(("target", "stages"), [("sm_90a", 4), ("sm_80", 2)])
 def test_text_is_parsed_back(target: str, stages: int) -> None:
     """The kernel after each pass prints the same after a parse, and is valid."""

@@ -108,6 +108,7 @@ def test_loads_behind_products_begin_before_them(
     assert max(loads) < product
 
 
+@pytest.mark.spread("True-False-128", "False-True-128")
 @pytest.mark.parametrize(
     ("down", "again", "threads"),
     [(False, False, 128), (True, False, 128), (False, True, 128), (False, False, 256)],
@@ -191,6 +192,7 @@ def selected(Q, K, V, At, Y, between: bool = False, columns: int = 32):
         T.copy(o, Y)
 
 
+@pytest.mark.spread("True-32-False")
 @pytest.mark.parametrize(
     ("between", "columns", "together"), [(False, 32, True), (True, 32, False), (False, 16, False)]
 )
@@ -250,6 +252,7 @@ def scaled_first(A, B, G, C, threads: int = 128, gathered: bool = False):
         T.copy(total, C)
 
 
+@pytest.mark.spread("two groups")
 @pytest.mark.parametrize(
     ("threads", "gathered", "ahead"),
     [(128, False, ["G"]), (256, False, []), (128, True, ["G"])],

@@ -480,6 +480,7 @@ def test_instructions_are_as_wide_as_the_text_says() -> None:
     assert fast.count("LDG.E.128") >= 4 + 8
 
 
+@pytest.mark.sweep
 def test_shared_memory_is_accessed_in_16_bytes() -> None:
     """SASS of a copy through swizzled memory."""
     text = shared("swizzle=128", 8)
@@ -489,6 +490,7 @@ def test_shared_memory_is_accessed_in_16_bytes() -> None:
     assert "F2F" not in listing  # nothing is converted on the way
 
 
+@pytest.mark.spread("branches", "gather", "symbolic")
 @pytest.mark.parametrize(
     "text", [FRAGMENTS, SERIAL, BRANCHES, GATHER, SYMBOLIC, ORDER, STRIDED, OUTSIDE],
     ids=["fragments", "serial", "branches", "gather", "symbolic", "order", "strided", "outside"],

@@ -91,12 +91,18 @@ def watched(body: str, seeds: Sequence[int] = (0,), **more: Any) -> list[RaceFou
     return [found for _, found in watch.found]
 
 
+@pytest.mark.spread("body0", "body3", "body4")
 @pytest.mark.parametrize("body", [REVERSED, COPIED, STORED, LOADED, HANDED, IN_WARP, COUNTED])
 def test_ordered_accesses_are_no_fault(body: str) -> None:
     """For each of some schedules."""
     assert watched(body, range(4)) == []
 
 
+@pytest.mark.spread(
+    "body0-tp_barrier();-race-actors0", "body2-tp_barrier();-race-actors2",
+    "body3-tp_fence_async();-missing-fence-actors3",
+    "body4-tp_bulk_wait_read<0>();-race-actors4"
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("body", "left_out", "fault", "actors"),
     [

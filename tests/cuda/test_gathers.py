@@ -79,6 +79,7 @@ def _attended(
         T.copy(o, Out)
 
 
+@pytest.mark.spread("sm_90a")
 @pytest.mark.parametrize("target", TARGETS)
 def test_gathered_rows_run_ahead(target: str) -> None:
     """Rows beyond the tensor read as zeros, as those of a load do."""
@@ -121,6 +122,7 @@ def _summed(rows: int, stages: int, written: bool = False, offset: int = 0) -> A
     return summed
 
 
+@pytest.mark.spread(without=["16-2-False-2-8-2"])
 @pytest.mark.parametrize(
     ("rows", "stages", "written", "offset", "width", "ahead"),
     [
@@ -220,6 +222,9 @@ def _scored(heads: int, columns: int, chunks: int | None, stages: int, table: bo
     return scored
 
 
+@pytest.mark.spread(
+    "16-64-5-True-3-True-2", "16-64-0-False-2-False-1", "128-512-3-True-2-False-0"
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("heads", "columns", "chunks", "known", "stages", "table", "pending"),
     [

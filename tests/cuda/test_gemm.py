@@ -175,6 +175,7 @@ INSTRUCTIONS = {
 }
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("name", TYPES)
 def test_machine_code_has_the_instruction(name: str, target: str) -> None:

@@ -88,6 +88,7 @@ def test_shared_memory_and_fma() -> None:
     assert not found.keys() & {"HGMMA", "HMMA", "UTMALDG", "LDGSTS"}
 
 
+@pytest.mark.spread("naive", "tensor cores", "warp roles", "persistent")
 @pytest.mark.parametrize("name", NAMES)
 def test_each_step_has_its_instructions(name: str) -> None:
     """Who multiplies and who loads, in machine code."""

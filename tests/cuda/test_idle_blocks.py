@@ -70,6 +70,7 @@ def grouped() -> ir.Kernel:
     return held
 
 
+@pytest.mark.spread("controls0")
 @pytest.mark.parametrize("controls", [
     Controls(), Controls(persistent=True), Controls(warp_specialization=False),
 ])  # fmt: skip

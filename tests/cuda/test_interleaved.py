@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import tileprof
 import tileprof.lang as T
 from tests.cuda.elementwise_support import compare_together, launch, numbers
+from tests.spread import examples
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
@@ -126,7 +127,7 @@ def _through_shared(body: str, shape: str, dtype: str, form: str) -> str:
     return f"{made}{body}\n    barrier{back}"
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(st.lists(cases(), min_size=10, max_size=10))
 def test_neighbours_are_what_the_interpreter_says(drawn: list[Case]) -> None:
     """However many are accessed together, each element is that of its own access."""

@@ -51,6 +51,7 @@ def _in_loop(**static: Any) -> int:
     return body.count("tp_barrier")
 
 
+@pytest.mark.spread("static1-1")
 @pytest.mark.parametrize(
     ("static", "barriers"), [({}, 0), ({"given": True}, 1), ({"mixed": True}, 2)]
 )

@@ -201,6 +201,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.spread("used in the loop", "begins as 1", "float16")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     """A remark at the sum says which line is in the way."""
@@ -312,6 +313,7 @@ ALONE = ("classic",)
 """Those that run here.  The others are results of `test_attention_emulated.py`."""
 
 
+@pytest.mark.spread("causal", "paged")
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention(name: str) -> None:
     """Every sum of softmax is late, once for all loops of a block, and right in several orders of
@@ -335,6 +337,7 @@ def test_attention(name: str) -> None:
 SHAPE = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16, "dim": 128}
 
 
+@pytest.mark.sweep
 def test_shuffles_of_a_turn() -> None:
     """Four for maxima of two rows each, none for sums; nothing is spilled, and a turn adds 64
     numbers: those of two rows into two totals."""

@@ -84,6 +84,7 @@ def said(program):
     return [r.decision for r in program.remarks if isinstance(r.decision, UsedBehind)]
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("word", ["", "changed", "added"])
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 def test_the_same_result(word, turns):
@@ -126,6 +127,7 @@ def _kind(op):
     return ""
 
 
+@pytest.mark.spread("changed")
 @pytest.mark.parametrize("word", ["changed", "added"])
 def test_products_are_not_run_one_by_one(word):
     """The assembler knows that nothing reads sums of a product under way, and spills nothing; nor

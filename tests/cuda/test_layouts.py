@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.candidates import candidates, distributed
 from tileprof.compiler.cuda.layouts.cost import sectors, wavefronts
@@ -22,7 +23,7 @@ from tileprof.errors import InternalError
 HALF, FLOAT = ir.dtype("float16"), ir.dtype("float32")
 EXTENTS = st.sampled_from([1, 2, 3, 4, 8, 12, 16, 33, 64, 100])
 SHAPES = st.lists(EXTENTS, min_size=1, max_size=3).map(tuple).filter(lambda s: math.prod(s) < 2000)
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=examples(40), deadline=None)
 THREADS = st.sampled_from([32, 64, 96, 128, 256])
 
 

@@ -133,6 +133,7 @@ def test_a_persistent_product_goes_on_to_its_next_tile() -> None:
             assert paths.count("producer / loop tile / loop k / load A, B") == 8
 
 
+@pytest.mark.sweep
 def test_attention_records_its_steps() -> None:
     """Two products a turn on two rings: each wait, product and sum in its turn."""
     study: Any = importlib.import_module("case_studies.flash_attention")
@@ -258,6 +259,7 @@ def test_roles_ask_for_registers_that_are_there(
         assert int(producer) * 128 + int(consumer) * consumers <= held.registers * spec.threads
 
 
+@pytest.mark.spread("gemm-ops", "softmax bf16-ops")
 @pytest.mark.parametrize(
     ("name", "mode"),
     # Ops have all marks that stages have, and more.

@@ -14,6 +14,7 @@ from tests.cuda.recording import Recorder
 from tests.cuda.test_cuda_random import both
 from tests.everywhere import compiled_for
 from tests.instrument.walking import check_loops, check_scopes, check_steps, check_turns, path_of
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram
@@ -117,7 +118,7 @@ def _check_run(
     target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both(), seed=st.integers(0, 1 << 16),
     mode=st.sampled_from(["scopes", "stages", "ops"]),
 )  # fmt: skip
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_pipelines(target: str, drawn: Any, seed: int, mode: Mode) -> None:
     """Any of them, with any controls, with scopes in any place."""
     pipeline, controls = drawn

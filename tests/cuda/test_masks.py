@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tileprof
 import tileprof.lang as T
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering, Remarks
@@ -65,7 +66,7 @@ sides = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(sorted(KINDS)), sides, sides, st.integers(-40, 40))
 def test_the_same_elements(kind, left, right, n):
     """Whatever stands on the two sides, and however far the limit is beyond the tile."""

@@ -46,6 +46,7 @@ def ragged_sums(columns: int):
     return ragged_sums
 
 
+@pytest.mark.spread(without=["96-True"])
 @pytest.mark.parametrize(("columns", "holds"), [(128, True), (96, True), (120, False)])
 def test_rows_are_read_in_vectors(columns: int, holds: bool) -> None:
     """Where all columns are there, also in blocks whose rows are not all there."""
@@ -63,6 +64,7 @@ def test_rows_are_read_in_vectors(columns: int, holds: bool) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.sweep
 def test_no_element_is_read_alone() -> None:
     """The machine code has no load of two bytes, in neither form of the loop."""
     need_machine_code()

@@ -49,6 +49,7 @@ def about(program: CudaProgram, op: str) -> str:
     return "\n".join(f"{r.decision} {r.against}" for r in program.remarks if r.subject == op)
 
 
+@pytest.mark.spread("2-NT-False", "4-TN-False")
 @pytest.mark.parametrize(
     ("cluster", "order", "persistent"),
     # Every operand layout, and every two of the other two in each of their values.
@@ -91,6 +92,7 @@ def test_tiles(make: Make, shape: tuple[int, int, int], order: str, persistent: 
     check(program, kernel, shape, order)
 
 
+@pytest.mark.spread("True")
 @pytest.mark.parametrize("raster", [False, True])
 def test_order_of_tiles(raster: bool) -> None:
     """Six clusters in rows of eight blocks: the last group of rows is short."""

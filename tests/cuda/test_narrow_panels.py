@@ -44,6 +44,7 @@ def lowered(dtype: str, depth: int) -> CudaProgram:
     return program
 
 
+@pytest.mark.spread("float16-96-64", "float8_e4m3-160-32")
 @pytest.mark.parametrize(
     ("dtype", "depth", "swizzle"),
     [("float16", 96, 64), ("bfloat16", 80, 32), ("float8_e4m3", 192, 64), ("float8_e4m3", 160, 32)],

@@ -381,6 +381,7 @@ def test_the_end_tells_the_rest(gpu: FakeDriver, capsys: pytest.CaptureFixture[s
     assert not capsys.readouterr().err
 
 
+@pytest.mark.sweep
 def test_a_program_that_ends() -> None:
     """With a note that no call has raised."""
     code = (

@@ -235,6 +235,7 @@ def carried(a: Array, b: Array, d: Array, g: Array) -> tuple[Array, Array]:
     return np.concatenate(made), state
 
 
+@pytest.mark.spread("64-3")
 @pytest.mark.parametrize(("wide", "stages"), [(64, 1), (64, 3), (512, 1)])
 def test_a_tile_that_threads_write_again_is_loaded_ahead(wide: int, stages: int) -> None:
     """Its slot is theirs until they free it, when a store by TMA has read it as well.  What is not

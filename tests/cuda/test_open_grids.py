@@ -67,6 +67,7 @@ def program() -> CudaProgram:
     return compile_cuda(tileprof.compile(weighted()).program.kernel, find_target("sm_90a"))
 
 
+@pytest.mark.spread("1-8-130")
 @pytest.mark.parametrize(("b", "m", "n"), [(2, 11, 200), (3, 2, 64), (1, 8, 130)])
 def test_every_tile_is_computed(b: int, m: int, n: int) -> None:
     """Also those of a last group of rows that is not whole, and of a last tile that is not."""
@@ -131,6 +132,7 @@ def test_a_slot_is_free_before_its_sums_are_used() -> None:
                            ir.Reduce, ir.Parallel]  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_machine_code_of_a_role() -> None:
     """What is the same for a warp is in uniform registers, products with weights are joined with
     the sums, and no division is called."""

@@ -118,6 +118,7 @@ def joined():
     return Joined(lowered(word, stages)[1].source for word in WORDS for stages in (2, 3))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 def test_the_same_result(word, turns):
@@ -138,6 +139,7 @@ def test_the_same_result(word, turns):
                 np.testing.assert_array_equal(mine, wanted)
 
 
+@pytest.mark.spread("scales", "adds")
 @pytest.mark.parametrize("word", ["", "scales", "adds", "from one"])
 def test_rotated(word):
     """Both products of the steady loop are issued before what lies between them."""

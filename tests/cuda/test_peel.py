@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tileprof
 import tileprof.lang as T
 from tests.cuda.emulated import Joined
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
@@ -492,7 +493,7 @@ def iterations(kernel, numbers):
     return np.where(bare[..., None, None], out - 10_000, out), bare
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     condition=CONDITIONS,
     first=st.integers(0, 3),

@@ -66,6 +66,7 @@ def _calls(target: str) -> Mapping[str, str]:
     return {call.name: binary.listing(made[name]) for name, call in functions.items()}
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(
     ("call", "target"),
     [(call, target) for call in CALLS for target in call.targets],
@@ -92,6 +93,7 @@ def test_every_function_is_compiled() -> None:
     assert not {name for name in missing if not name.startswith("tp_wgmma_")}
 
 
+@pytest.mark.spread("base.cuh", "async.cuh", "matrix.cuh", "tiles.cuh", "wgmma.cuh")
 @pytest.mark.parametrize("name", HEADERS)
 def test_each_header_stands_alone(name: str) -> None:
     """A header includes what it needs."""

@@ -81,6 +81,7 @@ def test_too_many_stages(target: str, fits: int) -> None:
     assert "fits" in refused(product(stages=fits + 1), "with T.Kernel", target=target)
 
 
+@pytest.mark.spread("sm_80")
 @TARGETS
 def test_too_many_threads(target: str) -> None:
     """1,024 are allowed, and leave no room for a producer."""
@@ -106,6 +107,7 @@ def test_sums_under_a_limit_of_registers() -> None:
     assert "take 128 registers of each of 128 threads; a thread has 96" in message
 
 
+@pytest.mark.spread("sm_90a")
 @TARGETS
 def test_grids(target: str) -> None:
     """Blocks are numbered along one axis, so the second extent may be beyond 65,535."""
@@ -194,6 +196,7 @@ def test_each_control_is_kept() -> None:
     assert factory().controls.changed() == {"swizzle": False, "wgmma": False}
 
 
+@pytest.mark.spread("sm_90a")
 @TARGETS
 def test_one_copy_is_synchronous(target: str) -> None:
     """By the name of its buffer or its tensor, or by a wish at the copy itself."""
@@ -281,6 +284,7 @@ def test_strict_takes_what_misses_nothing(target: str) -> None:
         )
 
 
+@pytest.mark.spread(without=["wrong0-T.gemm-reasons0"])
 @pytest.mark.parametrize(
     ("wrong", "line", "reasons"),
     [
@@ -307,6 +311,7 @@ def test_strict_refuses_loads_that_cannot_run_ahead() -> None:
     assert "not 2 stages: the loop may be left early" in message
 
 
+@pytest.mark.spread("tma", "wgmma")
 @pytest.mark.parametrize("forbidden", ["async_copy", "tma", "wgmma", "tensor_cores"])
 def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
     """The author's own controls are no reason."""

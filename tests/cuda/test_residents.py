@@ -127,6 +127,7 @@ def test_no_more_blocks_where_loads_run_ahead_or_registers_are_given() -> None:
     assert bounds(lowered(scaled(), registers=128)) == "128, 1"
 
 
+@pytest.mark.spread("64")
 @pytest.mark.parametrize("rows", [64, 640, 1088])
 def test_tiles_of_a_grid_known_at_the_launch(rows: int) -> None:
     """Every tile is computed; a division by what the launch knows gives quotient and rest."""

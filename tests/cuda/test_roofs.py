@@ -162,6 +162,7 @@ def test_a_device_that_is_held_back_is_measured_anew(monkeypatch: pytest.MonkeyP
     assert always.value == pytest.approx(2e12, rel=1e-3)
 
 
+@pytest.mark.sweep
 def test_it_is_measured_once_and_kept(empty_cache: Path) -> None:
     """For all programs, by device and driver; what is damaged is measured again."""
     fake = TimedDriver()

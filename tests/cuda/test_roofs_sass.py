@@ -34,6 +34,7 @@ def main_loop(target: str, name: str, opcode: str) -> list[binary.Instruction]:
     return found
 
 
+@pytest.mark.spread("sm_80")
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_is_spilled_and_ptxas_has_no_complaint(target: str) -> None:
     """No local memory anywhere, no product that was serialised."""
@@ -45,6 +46,7 @@ def test_nothing_is_spilled_and_ptxas_has_no_complaint(target: str) -> None:
     assert {resources.stack for resources in held.resources.values()} == {0}
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("name", "opcode"),

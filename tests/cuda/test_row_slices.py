@@ -75,6 +75,7 @@ def slices(program: CudaProgram) -> list[RowSlices]:
     return [r.decision for r in program.remarks if isinstance(r.decision, RowSlices)]
 
 
+@pytest.mark.spread("shared")
 @pytest.mark.parametrize("word", ["", "shared"])
 def test_right_results(word: str) -> None:
     """Of a fragment for each row too, whether the sum goes out at once or by the author's tile."""
@@ -119,6 +120,7 @@ def kept(A, B, P, C, stages: int = 2):
         T.copy(total, C[0, 0, 0])
 
 
+@pytest.mark.spread("3")
 @pytest.mark.parametrize("stages", [2, 3])
 def test_products_that_go_out(stages: int) -> None:
     """To a part of a tensor, slice by slice; so does the sum where no room is left to stage it."""

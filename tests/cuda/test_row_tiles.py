@@ -62,6 +62,7 @@ def tiles(program: CudaProgram) -> list[int]:
     return [r.decision.elements for r in program.remarks if isinstance(r.decision, LoadedAsTile)]
 
 
+@pytest.mark.spread("two-120")
 @pytest.mark.parametrize(("kind", "rows"), [("ahead", 128), ("two", 120)])
 def test_sums(kind: str, rows: int) -> None:
     """Also where the last rows lie outside of the tensor, and with columns beside rows."""

@@ -41,6 +41,7 @@ def summed(rows: int, columns: int, dim: int, reverse: bool) -> Any:
     return main
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize(
     ("rows", "columns", "dim", "reverse"),

@@ -72,6 +72,7 @@ def told(program: CudaProgram, kind: type) -> list[str]:
     return [r.name for r in program.remarks if isinstance(r.decision, kind)]
 
 
+@pytest.mark.spread("True")
 @pytest.mark.parametrize("changed", [True, False])
 def test_threads_do_not_wait_for_stores_of_their_iteration(changed: bool) -> None:
     """One tile is stored while the other one is filled; what the tile has is not copied again.  A
@@ -124,6 +125,7 @@ def test_no_second_tile_where_it_keeps_a_block_away(monkeypatch: pytest.MonkeyPa
     assert sum(isinstance(o, ir.Barrier) for o in inside(program)) == 4
 
 
+@pytest.mark.spread("four", "odd")
 @pytest.mark.parametrize(
     ("blocks", "sms", "size"),
     [(4, 2, 4), (4, 132, 1), (6, 1, 1), (3, 2, 1)],

@@ -148,6 +148,7 @@ def read_meanwhile(two: Two, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader
         each._failure = "the test is over"
 
 
+@pytest.mark.sweep
 def test_a_profile_of_both(two: Two, read_meanwhile: Reader) -> None:
     """Launches on several streams and devices, read while they go on: each kernel has its sites,
     and nothing is lost or counted twice."""

@@ -41,6 +41,7 @@ def numbers(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
 
 
+@pytest.mark.spread("other stages")
 @pytest.mark.parametrize(("second", "rings"), [(2, 2), (3, 4)], ids=["same", "other stages"])
 def test_loops_in_turn(second: int, rings: int) -> None:
     """One ring a tile where both loops have as many stages; slots stay in step over tiles."""

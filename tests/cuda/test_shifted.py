@@ -53,6 +53,7 @@ def _is_demoted(**static: Any) -> bool:
     return any(isinstance(r.decision, InSharedMemory) for r in remarks)
 
 
+@pytest.mark.spread("static1")
 @pytest.mark.parametrize("static", [{}, {"guarded": False, "parts": 4}])
 def test_parts_of_a_product(static: dict[str, Any]) -> None:
     """With the condition of the author, and without one."""

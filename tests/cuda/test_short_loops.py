@@ -33,6 +33,7 @@ def doubled(X, trips: int, stages: int):
     return Y
 
 
+@pytest.mark.spread("1-3-1", "5-2-2")
 @pytest.mark.parametrize(("trips", "stages", "slots"), [(1, 3, 1), (2, 3, 2), (3, 3, 3), (5, 2, 2)])
 def test_no_more_stages_than_iterations(trips: int, stages: int, slots: int) -> None:
     """Memory for what is loaded ahead, and no slot that is never filled."""

@@ -119,6 +119,7 @@ def _given(kernel: ir.Kernel) -> list[Array]:
     return made
 
 
+@pytest.mark.spread("softmax-sm_90a", "halved-sm_80")
 @pytest.mark.parametrize(
     ("name", "target"),
     [("softmax", "sm_90a"), ("halved", "sm_80"), ("scaled_product", "sm_90a")],

@@ -62,6 +62,7 @@ def test_narrow_parts():
         assert error(lse, expected[1]) < LIMIT
 
 
+@pytest.mark.sweep
 def test_columns_of_other_warps_are_no_part():
     """Warps that hold other columns have nothing of a part: tiles of 96 keys go out as a whole."""
     made = importlib.import_module("case_studies.attention_backward")
@@ -137,6 +138,7 @@ def matrices():
     return a, b, (a.astype(np.float32) @ b.astype(np.float32)).astype(ml_dtypes.bfloat16)
 
 
+@pytest.mark.spread("4-shapes0")
 @pytest.mark.parametrize(("stages", "shapes"), [(4, [(128, 128)]), (13, [(128, 32)] * 2)])
 def test_a_buffer_of_the_author(stages, shapes):
     """As a whole, and in parts where there are more stages."""
@@ -165,6 +167,7 @@ def test_sums_that_change_before_they_are_stored() -> None:
     np.testing.assert_array_equal(d, np.zeros_like(want))
 
 
+@pytest.mark.sweep
 def test_a_result_in_a_branch() -> None:
     """It has buffers of its own: those of another block of ops may not be there."""
     kernel = product(11, twice=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.emit.buffers import SharedBuffer
 from tileprof.compiler.cuda.emit.loops.digit_runs import Run, runs_of
@@ -59,7 +60,7 @@ def layouts(draw: st.DrawFn) -> RegisterLayout:
     return RegisterLayout.make((64, 64), digits[:5], digits[5:10], digits[10:])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts(), st.sampled_from([32, 64, 128]), st.sampled_from(["float16", "uint8"]),
        st.sampled_from([0, 64]), st.booleans())  # fmt: skip
 def test_equal_to_the_layout(

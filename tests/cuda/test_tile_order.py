@@ -165,6 +165,7 @@ def test_passes(golden: Callable[[str], None]) -> None:
     golden("\n".join(ir.print_kernel(seen[name]) for name in ("persist", "sample_counts")))
 
 
+@pytest.mark.sweep
 def test_machine_code() -> None:
     """One atomic for a tile, which wraps to 0 by itself, in the producer alone; consumers take the
     number as one that all lanes have in common."""
@@ -211,6 +212,7 @@ def ran(
     return times, np.array_equal(found, want)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("resident", [1, 3, 8])
 @pytest.mark.parametrize(("blocks", "columns"), SIZES)
 def test_every_tile_once(blocks: int, columns: int, resident: int) -> None:
@@ -270,6 +272,7 @@ def test_tiles_without_work() -> None:
             assert loaded(program.source, kernel, seed=seed, resident=resident)
 
 
+@pytest.mark.spread("a slot that is not free", "never freed")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -299,6 +302,7 @@ def test_what_keeps_roles_together(before: str, after: str) -> None:
     pytest.fail("no seed shows it")
 
 
+@pytest.mark.spread("ops")
 @pytest.mark.parametrize("mode", ["stages", "ops"])
 def test_marks(mode: Mode) -> None:
     """Where a role waits for the number of its next tile is measured; a tile each is told."""

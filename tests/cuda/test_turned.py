@@ -70,6 +70,7 @@ def turned(program: CudaProgram) -> list[Turned]:
     return [r.decision for r in program.remarks if isinstance(r.decision, Turned)]
 
 
+@pytest.mark.spread("48-128-256-set")
 @pytest.mark.parametrize(
     ("rows", "columns", "threads", "kind"),
     [(32, 128, 128, "scaled"), (48, 128, 256, "set"), (8, 64, 128, "scaled")],
@@ -122,6 +123,7 @@ def test_others_stay(options: dict, controls: dict, target: str) -> None:
     assert turned(lowered(controls, target, **options)) == []
 
 
+@pytest.mark.sweep
 def test_code() -> None:
     """No operand is converted, and no product waits for another."""
     pytest.importorskip("cuda.bindings.nvrtc")

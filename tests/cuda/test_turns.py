@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.emulated import SEEDS, Program
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.controls import Controls
@@ -68,6 +69,7 @@ def turns(program: CudaProgram) -> list[type[ir.OpBase]]:
 # -- where they stand
 
 
+@pytest.mark.spread("ahead_complete")
 @pytest.mark.parametrize(
     ("words", "hand_over"),
     [("", None), ("ahead", "issued"), ("ahead", "complete")],
@@ -254,7 +256,7 @@ def check(found: Any, expected: Any) -> None:
     hand_over=st.sampled_from([None, "complete"]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_any_loop(
     words: set[str], groups: int, stages: int, tiles: int, blocks: int, cluster: int | None,
     limits: tuple[int, int], overlap: bool | None, hand_over: str | None, seed: int,
@@ -302,6 +304,7 @@ def test_a_slot_that_is_freed_in_a_turn_hangs(monkeypatch: pytest.MonkeyPatch) -
 # -- attention
 
 
+@pytest.mark.spread("True-130-True-False-complete")
 @pytest.mark.parametrize(
     ("causal", "length", "persistent", "overlap", "hand_over"),
     [

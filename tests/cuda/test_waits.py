@@ -95,6 +95,7 @@ def test_loops_begin_without_the_products_of_the_loop_before() -> None:
     np.testing.assert_array_equal(c, [want, want.T])
 
 
+@pytest.mark.spread("product")
 @pytest.mark.parametrize("guarded", [True, False], ids=["product", "sums"])
 def test_products_run_on_where_branches_decide(guarded: bool) -> None:
     """A product that a condition guards, and sums that a condition sets, do not make all products
@@ -193,6 +194,7 @@ def test_threads_are_done_with_a_slot_before_tma_fills_it() -> None:
     assert text.index("tp_fence_async();") < text.index("mbarrier_arrive(ring_empty + ")
 
 
+@pytest.mark.spread("behind it")
 @pytest.mark.parametrize("apart", [False, True], ids=["at its end", "behind it"])
 def test_products_of_a_loop_that_may_not_run(apart: bool) -> None:
     """No product runs on where ways with and without the loop meet, which would make all products

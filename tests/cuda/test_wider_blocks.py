@@ -49,6 +49,7 @@ def wider(program: Any) -> list[WiderBlock]:
     return [r.decision for r in program.remarks if isinstance(r.decision, WiderBlock)]
 
 
+@pytest.mark.spread("64-512-256")
 @pytest.mark.parametrize(
     ("rows", "columns", "threads"), [(64, 256, 128), (64, 512, 256), (128, 256, 256)]
 )

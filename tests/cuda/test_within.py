@@ -72,6 +72,7 @@ def program(
     return compile_cuda(kernel, find_target("sm_90a"))
 
 
+@pytest.mark.spread("70-32", "5-32")
 @pytest.mark.parametrize(("rows", "tall"), [(64, 32), (70, 32), (5, 32), (69, 16)])
 def test_rows_of_whole_and_of_ragged_tiles(rows: int, tall: int) -> None:
     """The last tile has zeros where there is no row, and stores none of them."""
@@ -122,6 +123,7 @@ def test_what_is_clamped_is_not_looked_at(
     assert ("tp_narrow_vector<16>" in text) is not within
 
 
+@pytest.mark.sweep
 def test_instructions_of_a_conversion() -> None:
     """The 32 numbers of a thread are neither compared, corrected nor kept for that."""
     both = program(), program(high=465.0)

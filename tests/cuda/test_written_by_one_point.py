@@ -85,6 +85,7 @@ def _compiled(name: str, target: str) -> CudaProgram:
     return compile_cuda(tileprof.compile(KERNELS[name]).program.kernel, TARGETS[target])
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_all_threads_see_what_one_point_wrote(name: str, target: str) -> None:

@@ -59,6 +59,7 @@ def site_of(stream: Events) -> list[tuple[Any, ...]]:
     return list(zip(*(stream[name].tolist() for name in names)))
 
 
+@pytest.mark.spread(without=["attention"])
 def test_sums_of_each_place_are_those_of_the_stream(run: tuple[dict[str, Any], Events]) -> None:
     """Bytes, elements, guarded elements, and points that take part."""
     page, stream = run
@@ -113,6 +114,7 @@ def accessed(stream: Events, launch: int, tensor: str, skipped: str) -> dict[int
     return found
 
 
+@pytest.mark.spread(without=["attention"])
 def test_regions_hold_the_elements_of_the_stream(run: tuple[dict[str, Any], Events]) -> None:
     """For every tensor and block; what must move is each of them once."""
     page, stream = run

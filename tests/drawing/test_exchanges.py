@@ -35,6 +35,7 @@ NAMES = ["maxima", "columns", "late", "threads", "converted", "warps", "lines", 
 
 
 # The others are counted by hand below.
+@pytest.mark.spread("threads", "shared lines")
 @pytest.mark.parametrize("number", range(3, len(CALLS)), ids=lambda n: NAMES[n])
 def test_exchanges_are_what_machine_code_asks_for(number: int) -> None:
     """Requests, wavefronts and the fewest that would do, of shared memory; shuffles but for those

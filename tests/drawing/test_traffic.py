@@ -47,6 +47,7 @@ from tests.drawing.kernels import (
     weighted,
     widened,
 )
+from tests.spread import examples
 from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import cost
@@ -78,7 +79,7 @@ def requests(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], int]:
     return np.where(held < 0, -1, held * width), width
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(requests())
 def test_many_requests_count_as_each_alone(made: tuple[np.ndarray[Any, Any], int]) -> None:
     """Sectors and wavefronts, taken and needed, are those that the compiler counts one by one."""
@@ -264,6 +265,7 @@ def requests_of(launch: LaunchRun) -> Traffic:
     return launch.traffic
 
 
+@pytest.mark.sweep
 def test_loads_of_machine_code_are_those_of_the_page(
     held: list[tuple[LaunchRun, binary.Function, int]],
 ) -> None:
@@ -283,6 +285,7 @@ def test_loads_of_machine_code_are_those_of_the_page(
                 assert requests == runs * launch.blocks * 4, (code.name, space)
 
 
+@pytest.mark.sweep
 def test_copies_of_fragments_are_those_of_machine_code(drawings: Drawings) -> None:
     """Element by element where types differ, in vectors of the fragment's order; as matrices where
     a product reads the fragment, and where it gives it. No loop and no guard is around."""
@@ -302,6 +305,7 @@ def test_copies_of_fragments_are_those_of_machine_code(drawings: Drawings) -> No
             assert requests == there[opcode] * launch.blocks * 4, (name, opcode)
 
 
+@pytest.mark.sweep
 def test_points_of_a_vector_load_a_byte_of_shared_memory_once(drawings: Drawings) -> None:
     """Two weights a byte: 64 × 64 of them for 128 threads in each of 8 iterations."""
     launch, code = drawings["int4"]
@@ -334,6 +338,7 @@ def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
     assert found.total("global", "read").requests == 4 * (3 + 2 + 1 + 0) + 4 * 4 * 4
 
 
+@pytest.mark.sweep
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
     """Of 70 rows of Q, K and V of a head, 64 wide, it fills in those outside: tiles have 128."""
     made = show(partial(study("attention").main, length=70, heads=1, groups=1), machine_code=False)
@@ -484,6 +489,7 @@ def test_a_scale_of_rows_is_loaded_once_for_all_vectors_of_a_thread() -> None:
     assert [each.requests for each in loads] == [4]
 
 
+@pytest.mark.sweep
 def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself(drawings: Drawings) -> None:
     """Of 12 blocks 8 warps and that thread read how many tiles there are; that thread alone reads
     which, for K and for V."""
@@ -526,7 +532,7 @@ CUT = Pipeline(
 """Tiles of one column, of which rows are no multiples of a vector."""
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
 @example(target="sm_90a", drawn=(CUT, Controls()))
 def test_random_pipelines_have_requests(target: str, drawn: tuple[Pipeline, Controls]) -> None:

@@ -86,7 +86,7 @@ def counted(rows: int, columns: int, apart: int, width: int, *, at_once: bool) -
 SHAPES = [(16, 256), (20, 300), (3, 44), (9, 302), (17, 257), (1, 1)]
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.spread
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kernel", [fixed, open_, fixed_sums, open_sums], ids=lambda k: k.__name__)
 def test_cut_tiles_go_their_own_way(kernel: Any, shape: tuple[int, int]) -> None:

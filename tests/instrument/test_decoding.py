@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.spread import examples
 from tileprof.instrument import PathTimes, SiteTimes
 from tileprof.instrument.decode import decoding as decoding_module
 from tileprof.instrument.decode.decoding import decode, decode_records
@@ -135,7 +136,7 @@ def _traces(draw: st.DrawFn) -> list[Event]:
 
 
 @given(_traces(), st.sampled_from([1, 5, 1 << 16]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_decoding_equals_walking_record_by_record(events: list[Event], piece: int) -> None:
     """Alike blocks, varied blocks, damaged blocks, pieces of any size: the same sums."""
     with pytest.MonkeyPatch.context() as patch:

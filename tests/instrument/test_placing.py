@@ -95,6 +95,7 @@ def test_off_leaves_no_trace_of_scopes(name: str) -> None:
     assert lowered(bare, "sm_90a").source.text == lowered(whole, "sm_90a").source.text
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["scoped product", "branches", "whole turn", "softmax"])
 def test_every_op_runs_in_its_scopes(name: str, mode: Mode) -> None:
@@ -109,6 +110,7 @@ def test_every_step_runs_in_a_site_of_its_own(name: str) -> None:
     assert check_steps(made(name, "ops")) > 10
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
 def test_visits_end_with_the_turn_they_began_in(name: str, mode: Mode) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.instrument.warps import Visit, Warp, known_ns, sites_of, slots_of, visits_of
+from tests.spread import examples
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 from tileprof.instrument import SiteTimes
@@ -138,7 +139,7 @@ def _sketches(times: SiteTimes) -> dict[int, Sketch]:
 
 
 @given(_launches(), st.sampled_from([0, 3, 16]), st.sampled_from([1, 7, 1 << 15]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_decoding_equals_reading_mark_by_mark(
     launches: tuple[list[ir.Site], list[Warp]], record_cycles: int, piece: int
 ) -> None:

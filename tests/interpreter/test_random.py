@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.interpreter.kernels import MATMUL, SOFTMAX, VECTOR_ADD
+from tests.spread import examples
 from tests.strategies import Case, cases
 from tests.verified import parse
 from tileprof import ir
@@ -30,7 +31,7 @@ def outcome(case: Case, **options: Any) -> tuple[list[bytes], int, dict[Any, int
 
 
 @given(case=cases(), batch=st.integers(2, 9))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_batches_change_nothing(case: Case, batch: int) -> None:
     """Block by block, some at once, all at once: the same bits and the same guards."""
     expected = outcome(case, batch=1)

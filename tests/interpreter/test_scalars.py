@@ -208,6 +208,7 @@ def test_nan_is_unequal_to_everything(dtype: str) -> None:
         assert got.tolist() == [kind == "ne"] * 2
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3", "float8_e5m2"])
 @pytest.mark.parametrize("kind", ["add", "sub", "mul", "div"])
 @given(data=st.data())

@@ -44,6 +44,7 @@ def padded(X, at_once: int = 8):
     return Y
 
 
+@pytest.mark.sweep
 def test_copies_through_pointers():
     """Elements that the predicate leaves out are zero, also in rows beyond the tensor."""
     x = np.random.default_rng(1).standard_normal((6, WIDTH)).astype(np.float16)

@@ -20,6 +20,7 @@ import tileprof
 import tileprof.lang as T
 from tests.lang.checks import names_of_text
 from tests.lang.flows import FLOWS, SIZE, run_flow
+from tests.spread import examples
 from tileprof import ir
 
 DATA = [3, 14, 7, 9, 21, 5, 2, 16, 8, 11, 30, 4]
@@ -106,7 +107,7 @@ def compile_text(lines: list[str]) -> Callable[..., Any]:
     return made
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(statements(2, False), st.lists(st.integers(-20, 20), min_size=12, max_size=12))
 def test_random_programs_mean_what_python_means(lines: list[str], data: list[int]) -> None:
     """Random branches, loops, jumps and rebound names: the kernel and Python agree."""

@@ -99,6 +99,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.spread(without=["int4", "causal"])
 @pytest.mark.parametrize("case", CASES)
 def test_equals_the_interpreter(case: str, debug: Callable[[bool], None]) -> None:
     """Results and arguments are equal to the bit: each op runs through the same NumPy code."""

@@ -139,6 +139,7 @@ def test_after_an_error(script: Path) -> None:
     assert lines[lines.index("(Pdb) float32(0.0)") - 2].endswith("> program.py(7)twice()")
 
 
+@pytest.mark.spread("variable")
 @pytest.mark.parametrize("how", ["option", "variable"])
 def test_switched_on_from_outside(how: str, tmp_path: Path) -> None:
     """`tileprof run --debug` and `TILEPROF_DEBUG=1` make `print` in a kernel print."""

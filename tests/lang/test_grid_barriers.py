@@ -120,6 +120,7 @@ def keeping() -> Any:
     return keeping
 
 
+@pytest.mark.spread(without=["sm_90a"])
 @pytest.mark.parametrize("device", ["interpreter", "cpu", "sm_90a"])
 def test_a_block_keeps_what_is_on_the_chip(device: str) -> None:
     """Tiles, shared memory, what each thread has, and a variable."""

@@ -72,6 +72,7 @@ def bytes_widened(X, dtype: str = "uint8"):
     return out
 
 
+@pytest.mark.spread("int8")
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_literals_widen_bytes(dtype: str) -> None:
     """Nothing wraps beside a literal; a product of two bytes does."""

@@ -153,6 +153,7 @@ def test_points_update_reducers(name: str, device: str) -> None:
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.spread(without=["gemv"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_run_as_python_updates_reducers(name: str, monkeypatch: Any) -> None:
     """Points run one after the other; an element can be looked at between."""
@@ -165,6 +166,7 @@ def test_a_kernel_run_as_python_updates_reducers(name: str, monkeypatch: Any) ->
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.spread("binned-sm_90a", "gemv-sm_80", "chosen-sm_90a")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CASES)
 def test_threads_combine_what_their_points_have(name: str, target: str) -> None:

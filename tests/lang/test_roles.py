@@ -20,6 +20,7 @@ import tileprof
 import tileprof.lang as T
 from tests.everywhere import compiled_for
 from tests.lang.checks import refused_in_place, same_everywhere
+from tests.spread import examples
 from tileprof.errors import KernelError
 
 RNG = np.random.default_rng(11)
@@ -93,6 +94,7 @@ def product(A, B, slots: int = 2, tile: int = 32, cases: bool = False, load_last
     return C
 
 
+@pytest.mark.spread(without=["1-False-False"])
 @pytest.mark.parametrize(
     ("slots", "cases", "load_last"), [(1, False, False), (3, True, False), (2, False, True)]
 )
@@ -285,7 +287,7 @@ def test_roles_that_share_out_tiles(count: int, flags: bool) -> None:
     same(waves, [a, counts], waves_expected(a, count), flags=flags)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     slots=st.integers(1, 4), steps=st.integers(1, 6), count=st.integers(0, 5),
     flags=st.booleans(),
@@ -374,6 +376,7 @@ def cleared(A, start: int = 0, inner: bool = False, n: int = 3):
     return out
 
 
+@pytest.mark.spread("3-False-3-0-1", "0-True-4-2-1")
 @pytest.mark.parametrize(
     ("start", "inner", "n", "times", "kept"),
     [(0, False, 3, 3, 0), (2, False, 3, 1, 0), (3, False, 3, 0, 1), (0, True, 4, 2, 1),

@@ -53,6 +53,7 @@ def shared_elements(A):
     return rows, most, counts, bits
 
 
+@pytest.mark.sweep
 def test_updates_of_a_fragment_are_combined() -> None:
     """No update is lost on any device, whichever thread has which points."""
     a = RNG.integers(-9, 10, (32, 64)).astype("f2")

@@ -147,6 +147,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.spread("in_either_branch", "by_block")
 @pytest.mark.parametrize("kernel", EXPECTED, ids=lambda k: k.__name__)
 def test_threads_that_return_do_nothing_more(kernel: Any) -> None:
     """Under one condition, in either branch, in a branch of a branch, and for a whole block."""

@@ -19,6 +19,7 @@ import tileprof
 import tileprof.lang as T
 from tests.everywhere import compiled_for
 from tests.lang.checks import names_of_text, refused_in_place, same_everywhere
+from tests.spread import examples
 from tileprof.errors import KernelError, UnsupportedPython
 
 RNG = np.random.default_rng(5)
@@ -197,7 +198,7 @@ def _built(lines: list[str]) -> Any:
 
 
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_random_exchanges(data: st.DataObject) -> None:
     """Exchanges in loops and branches that all threads take."""
     lines = _draw(data.draw, 2)

@@ -32,6 +32,7 @@ def hand_in(tmp_path: Path) -> Callable[[Exercise, str], learn.Result]:
     return check
 
 
+@pytest.mark.spread(without=["pipeline", "online_softmax"])
 @each_exercise
 def test_the_starter_fails_with_a_sentence(
     exercise: Exercise, hand_in: Callable[[Exercise, str], learn.Result]
@@ -55,6 +56,7 @@ def test_the_solution_passes(
         assert result.devices == ("interpreter", *cpu)
 
 
+@pytest.mark.spread(without=["attention", "causal", "halo", "why_not_tma"])
 @each_exercise
 def test_the_hints_alone_solve_it(
     exercise: Exercise,

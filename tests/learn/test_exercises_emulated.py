@@ -21,7 +21,7 @@ SOLUTIONS = Path(__file__).parent / "solutions"
 JUDGES = [each.judge for each in COURSE if isinstance(each.judge, KernelJudge)]
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.spread(without=["dequant", "attention", "causal"])
 @pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
 def test_solution_is_right_on_the_emulated_gpu(judge: KernelJudge) -> None:
     """The first hidden case, whose extents are no multiples of the tiles'."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.passes.index_kernels import SYMBOL, accesses, index_kernels
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.passes import affine, decide, prove_bounds, simplify
 
@@ -204,8 +205,9 @@ def test_nothing_proved_is_nothing_changed() -> None:
     assert prove_bounds(kernel) is kernel
 
 
+@pytest.mark.sweep
 @given(index_kernels())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_what_is_proved_is_so_for_every_index(kernel: ir.Kernel) -> None:
     """For all small extents, each load that is marked reads an element that is there."""
     ir.verify(kernel)
@@ -281,6 +283,7 @@ kernel @k(%x: global<100, float32>) {{
 """)
 
 
+@pytest.mark.spread(without=["conditions"])
 @pytest.mark.parametrize("kind", ["quotients", "extremes", "conditions"])
 def test_proofs_of_a_hostile_kernel_add_up_a_bounded_number_of_terms(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import tileprof
 import tileprof.lang as T
 from tests.passes.index_kernels import accesses, index_kernels
+from tests.spread import examples
 from tileprof import ir
 from tileprof.compiler.passes import decide, simplify
 
@@ -160,7 +161,7 @@ def test_nothing_decided_is_nothing_changed() -> None:
 
 
 @given(index_kernels())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_load_still_runs_at_its_index(kernel: ir.Kernel) -> None:
     """For all small extents, the same loads run in the same order."""
     decided = decide(kernel)

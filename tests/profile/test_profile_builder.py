@@ -103,6 +103,7 @@ def test_names_that_never_repeat_fold() -> None:
     assert profile.whole["time"] == 3 * MAX_SIBLINGS
 
 
+@pytest.mark.sweep
 def test_repeats_take_no_memory() -> None:
     """Many visits, with fresh locations and names that never repeat, add no memory."""
     builder = TreeBuilder()

@@ -36,6 +36,7 @@ def test_a_link_of_a_temporary_name_is_not_followed(tmp_path: Path) -> None:
     assert load(tmp_path / "p.tprof").names
 
 
+@pytest.mark.sweep
 def test_damaged_profiles_end_in_sentences_or_results() -> None:
     """Some damaged files pass through every view and export; the campaign does many."""
     found = profiles.campaign(12, jobs=2, seconds=30)
@@ -52,6 +53,7 @@ def test_kept_files_end_in_sentences_or_results(kept: Path, tmp_path: Path) -> N
     assert not failure(str(path), load(tmp_path / "other.tprof"), lambda name: name == "view tree")
 
 
+@pytest.mark.sweep
 def test_profiles_with_a_stated_fault_end_in_a_sentence_or_are_read(tmp_path: Path) -> None:
     """Most of them are refused: a file that has become sound no longer tests a refusal."""
     refused, whole = 0, 0

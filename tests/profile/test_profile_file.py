@@ -238,6 +238,7 @@ def test_edited_files_are_refused(tmp_path: Path, statement: str, reason: str) -
     assert refusal(path) == f"FILE is damaged: {reason}\n{MAKE_ANEW}"
 
 
+@pytest.mark.sweep
 def test_loading_calls_few_functions_for_each_node(
     tmp_path: Path, calls: Callable[[Callable[[], object]], int]
 ) -> None:

@@ -175,6 +175,7 @@ def test_damaged_records_are_refused(damage: Callable[[dict[str, Any]], object])
         from_bytes(zlib.compress(json.dumps(held).encode()))
 
 
+@pytest.mark.sweep
 def test_records_stay_within_limits() -> None:
     """Too many bytes, ops and blocks within each other are refused, and what is not JSON."""
     op = [0, 0, "a", [], [], [], {}, [], []]

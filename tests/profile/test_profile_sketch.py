@@ -329,6 +329,7 @@ def test_damaged_sketches_in_a_file(tmp_path: Path, content: object) -> None:
         load(path)
 
 
+@pytest.mark.sweep
 def test_a_million_launches_fit_a_megabyte(
     tmp_path: Path, calls: Callable[[Callable[[], object]], int]
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.analyzer.compiled import compiled
 from tests.analyzer.defects import product
 from tests.remarks.test_statement import SHOWN
+from tests.spread import examples
 from tileprof.remarks import CODES, Candidate, Decision, Reason, Statement
 from tileprof.remarks.common import OtherCandidate, OtherDecision, OtherReason, TurnedOff
 from tileprof.remarks.launches import OtherLimit
@@ -76,9 +77,8 @@ def _nests(code: type[Statement]) -> bool:
     return any(isinstance(each, type) and issubclass(each, Statement) for each in held)
 
 
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(st.data())
-@pytest.mark.drawn(100)
 @pytest.mark.parametrize(
     "code", [c for c in CODES.values() if kind_of(c) and c not in ANY_WORDS], ids=lambda c: c.code()
 )

@@ -52,7 +52,6 @@ def test_every_kernel_says_where_it_stalls() -> None:
         assert kernel.cause, kernel.name
 
 
-@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", WAITS)
 def test_the_hot_line_has_the_instruction(name: str) -> None:
     """In a loop."""

@@ -52,6 +52,7 @@ def test_an_interval_is_made_of_pairs() -> None:
     assert (found.low, found.high) == pytest.approx((1.679, 2.379), abs=1e-3)
 
 
+@pytest.mark.spread("0.05")
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])
 def test_noise_alone_is_seldom_kept(noise: float) -> None:
     """Of 4,000 changes that bring nothing at most 2.5 % are, though there are several looks."""

@@ -121,6 +121,7 @@ def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
     assert plain.isascii()
 
 
+@pytest.mark.spread("size0")
 @pytest.mark.parametrize("size", [(80, 24), (20, 4)])
 def test_any_size_of_a_terminal_will_do(size: tuple[int, int]) -> None:
     """Columns go, lines scroll, nothing breaks; and an empty profile says that it is empty."""
@@ -206,6 +207,7 @@ def test_the_help_and_the_page_name_every_key() -> None:
     assert table.splitlines() == [f"| {key} | {meaning} |" for key, meaning in keys]
 
 
+@pytest.mark.spread("loader")
 @pytest.mark.parametrize("name", ["transformer", "loader"])
 def test_recordings_of_trainings_are_browsed(name: str) -> None:
     """Each view and pane of a real recording, findings and groups included, draws without fault."""

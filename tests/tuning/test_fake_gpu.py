@@ -48,6 +48,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return fake
 
 
+@pytest.mark.sweep
 def test_machine_code_of_trials_is_run(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process compiles nothing, and loads what was timed alone."""
     subject = KernelSubject(

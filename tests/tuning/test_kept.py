@@ -152,6 +152,7 @@ def orders() -> list[Order]:
     return [*(order(block_K=16 << n) for n in range(3)), order(stages=2), order(stages=8)]
 
 
+@pytest.mark.sweep
 def test_a_worker_finds_what_this_process_finds(
     orders: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:

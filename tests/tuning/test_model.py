@@ -68,6 +68,7 @@ def test_a_product_of_known_time_is_predicted() -> None:
     assert found.ns == pytest.approx(1.556e6, rel=0.15)
 
 
+@pytest.mark.sweep
 def test_known_times_of_attention_are_ranked() -> None:
     """Widths of tiles and controls that were measured on an H200, from the lowering alone."""
     rows = json.loads((RESULTS / "attention.json").read_text())["rows"]

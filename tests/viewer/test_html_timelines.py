@@ -286,6 +286,7 @@ def test_a_crowded_profile_is_cut() -> None:
     assert program["left"] > 0
 
 
+@pytest.mark.sweep
 def test_no_timeline_makes_a_page_too_heavy() -> None:
     """With three times as much of everything else: 6 MB at most."""
     made = crowded(large(60_000, 120, 500).program.profile)

@@ -387,6 +387,7 @@ def test_what_was_cut_is_told(shown: Shown) -> None:
     assert " busy" in detail(page)
 
 
+@pytest.mark.sweep
 def test_crowded_timelines_make_a_small_page(shown: Shown) -> None:
     """Beside 10,000 nodes; no timeline puts more than a few thousand elements into the page."""
     made = report(crowded(large().program.profile))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.reliability.heap import mallinfo
 from tests.native.cupti_programs import Fake
 
@@ -21,6 +23,7 @@ def free_bytes() -> int:
     return int(found.fordblks)
 
 
+@pytest.mark.sweep
 def test_threads_with_own_buffers_leave_no_holes_in_the_heaps(fake: Fake) -> None:
     """Buffers taken on eight threads and given back on another one are pages of their own."""
     for _ in range(2):
@@ -36,6 +39,7 @@ def test_threads_with_own_buffers_leave_no_holes_in_the_heaps(fake: Fake) -> Non
     assert 0 < held["waiting"] <= 2 * 2**19 * 56 + 2**12 * 32
 
 
+@pytest.mark.sweep
 def test_a_million_kernels_take_no_memory(fake: Fake) -> None:
     """Once the tables are there, nothing grows with launches."""
     fake.many(400_000, batch=20_000)

@@ -48,6 +48,7 @@ def numbers(built: Path, name: str, least: int) -> list[int]:
     return [int(number) for number in done.stdout.split()]
 
 
+@pytest.mark.sweep
 def test_threads_do_not_race(built: Path) -> None:
     """No report of the sanitizer; every launch and every sample is counted once."""
     launched, counted, lost, status, taken, sampled = numbers(built, "races", LAUNCHES)
@@ -56,6 +57,7 @@ def test_threads_do_not_race(built: Path) -> None:
     assert taken == sampled >= LEAST
 
 
+@pytest.mark.sweep
 def test_counters_do_not_race(built: Path) -> None:
     """No report of the sanitizer; each range has the function of its launch, or it shows that the
     numbers do not fit, as after some interruptions."""
@@ -65,6 +67,7 @@ def test_counters_do_not_race(built: Path) -> None:
     assert (wrong, lost, code, misuses) == (0, 0, 0, 0)
 
 
+@pytest.mark.sweep
 def test_counters_over_time_do_not_race(built: Path) -> None:
     """No report of the sanitizer; each sample that the device made is read once."""
     made, read, missed, code, misuses = numbers(built, "pm_races", LEAST)

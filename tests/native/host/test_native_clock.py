@@ -42,12 +42,14 @@ def ask(program: Path, command: str, seconds: int = 0) -> list[float]:
     return [float(word) for word in done.stdout.split()]
 
 
+@pytest.mark.sweep
 def test_it_keeps_to_the_time_of_the_kernel(program: Path) -> None:
     """Over many lines, read at once and after it was left alone for a while."""
     (worst,) = ask(program, "error", 1)
     assert worst < _BOUND
 
 
+@pytest.mark.spread("hand-over-bent")
 @pytest.mark.parametrize("command", ["hand-over", "hand-over-bent"])
 def test_no_thread_is_behind_what_another_told_it(program: Path, command: str) -> None:
     """Not by a nanosecond, also where one line gives way to another of another slope."""
@@ -67,6 +69,7 @@ def _no_thread_is_behind(program: Path, command: str, seconds: int = 0) -> None:
     raise AssertionError(f"threads told each other {every:.0f} times only")
 
 
+@pytest.mark.sweep
 def test_no_thread_is_behind_while_who_renews_the_line_is_interrupted(program: Path) -> None:
     """For 3 ms at each of the next 400 instructions, under a time that changes its rate."""
     _need_counter()

@@ -15,6 +15,7 @@ PROGRAM = Path(__file__).parent / "steady_heap"
 BATCHES, RECORDS = 100, 5000
 
 
+@pytest.mark.sweep
 def test_reading_takes_nothing_from_the_heap_once_all_was_met(tmp_path: Path) -> None:
     """What a batch needs is kept from the one before, or is in pages of its own, which end with the
     totals that they hold; so the heaps of CUPTI's threads do not grow for as long as they read."""

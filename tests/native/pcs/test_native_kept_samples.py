@@ -80,6 +80,7 @@ def test_what_is_kept_is_all_there_was(sampling: Sampling, tmp_path: Path) -> No
     assert kept.facts == FACTS
 
 
+@pytest.mark.sweep
 def test_what_is_kept_can_be_read_again(
     sampling: Sampling, fake_library: Path, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def by_key(samples: PcSamples) -> dict[tuple[PcFunction, int, str], int]:
     }
 
 
+@pytest.mark.spread("stalls")
 def test_each_sample_is_at_an_instruction_and_a_line(kept: Kept) -> None:
     """Of the cubin that was kept; what no warp issued is a part of its namesake, in no sum."""
     need_what_lists()

@@ -77,6 +77,7 @@ ret
 """
 
 
+@pytest.mark.sweep
 def test_a_return_address_in_a_register_is_left_to_the_library(
     program: Path, tmp_path: Path
 ) -> None:

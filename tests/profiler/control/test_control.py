@@ -22,7 +22,6 @@ from tileprof.profiler.control.messages import MOST_BYTES, Request
 from tileprof.profiler.control.server import Server
 
 pytestmark = pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
-HERE = os.getpid()
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def requests(count: int) -> None:
 def said(line: bytes) -> dict[str, object]:
     """Answer to a line as it stands."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(addresses.socket_path(HERE)))
+        connection.connect(str(addresses.socket_path(os.getpid())))
         connection.sendall(line)
         return dict(json.loads(connection.makefile().readline()))
 
@@ -68,49 +67,49 @@ def said(line: bytes) -> dict[str, object]:
 def test_only_what_comes_between_start_and_stop_is_recorded(tmp_path: Path) -> None:
     """The second recording forgets the first where it is told to."""
     requests(3)
-    assert not ask(HERE, Request("status")).recording
-    assert ask(HERE, Request("start")).recording
+    assert not ask(os.getpid(), Request("status")).recording
+    assert ask(os.getpid(), Request("start")).recording
     requests(5)
-    assert not ask(HERE, Request("stop")).recording
+    assert not ask(os.getpid(), Request("stop")).recording
     requests(7)
-    ask(HERE, Request("snapshot", file=str(tmp_path / "a.tprof")))
-    ask(HERE, Request("start"))
+    ask(os.getpid(), Request("snapshot", file=str(tmp_path / "a.tprof")))
+    ask(os.getpid(), Request("start"))
     requests(11)
-    ask(HERE, Request("snapshot", file=str(tmp_path / "b.tprof")))
-    ask(HERE, Request("stop"))
-    before = ask(HERE, Request("status")).recorded_s
-    ask(HERE, Request("start", clear=True))
+    ask(os.getpid(), Request("snapshot", file=str(tmp_path / "b.tprof")))
+    ask(os.getpid(), Request("stop"))
+    before = ask(os.getpid(), Request("status")).recorded_s
+    ask(os.getpid(), Request("start", clear=True))
     requests(13)
-    after = ask(HERE, Request("stop")).recorded_s
-    ask(HERE, Request("snapshot", file=str(tmp_path / "c.tprof")))
+    after = ask(os.getpid(), Request("stop")).recorded_s
+    ask(os.getpid(), Request("snapshot", file=str(tmp_path / "c.tprof")))
     assert [visits(tmp_path / f"{name}.tprof") for name in "abc"] == [5, 16, 13]
     assert 0 < after < before + 1
 
 
 def test_a_recording_stops_by_itself(session: Session) -> None:
     """Also where who asked for it has gone; a start that has no end goes on."""
-    ask(HERE, Request("start", seconds=0.1))
+    ask(os.getpid(), Request("start", seconds=0.1))
     assert session.active
     deadline = time.monotonic() + 30
     while session.active:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert ask(HERE, Request("status")).recorded_s >= 0.1
-    ask(HERE, Request("start"))
+    assert ask(os.getpid(), Request("status")).recorded_s >= 0.1
+    ask(os.getpid(), Request("start"))
     time.sleep(0.2)
-    assert ask(HERE, Request("status")).recording
+    assert ask(os.getpid(), Request("status")).recording
 
 
 @pytest.mark.usefixtures("session")
 def test_what_is_recorded_is_not_forgotten_while_it_goes_on() -> None:
     """Starting twice changes nothing, for a while or anew is refused; stopping twice is none."""
-    ask(HERE, Request("start"))
-    assert ask(HERE, Request("start")).recording
+    ask(os.getpid(), Request("start"))
+    assert ask(os.getpid(), Request("start")).recording
     for request in (Request("start", clear=True), Request("start", seconds=1)):
         with pytest.raises(UsageError, match="recording already"):
-            ask(HERE, request)
-    ask(HERE, Request("stop"))
-    assert not ask(HERE, Request("stop")).recording
+            ask(os.getpid(), request)
+    ask(os.getpid(), Request("stop"))
+    assert not ask(os.getpid(), Request("stop")).recording
 
 
 @pytest.mark.usefixtures("session")
@@ -135,7 +134,7 @@ def test_what_is_recorded_is_not_forgotten_while_it_goes_on() -> None:
 def test_what_is_no_request_is_refused(line: bytes) -> None:
     """With a sentence; the next one is answered."""
     assert said(line)["error"]
-    assert not ask(HERE, Request("status")).recording
+    assert not ask(os.getpid(), Request("status")).recording
 
 
 @pytest.mark.usefixtures("session")
@@ -143,12 +142,12 @@ def test_a_client_that_says_nothing_holds_up_none(monkeypatch: pytest.MonkeyPatc
     """For longer than its time; nor do clients that go at once."""
     monkeypatch.setattr(server, "PATIENCE_S", 0.1)
     silent = socket.socket(socket.AF_UNIX)
-    silent.connect(str(addresses.socket_path(HERE)))
+    silent.connect(str(addresses.socket_path(os.getpid())))
     silent.sendall(b'{"command"')
     for _ in range(3):
         with socket.socket(socket.AF_UNIX) as gone:
-            gone.connect(str(addresses.socket_path(HERE)))
-    assert not ask(HERE, Request("status")).recording
+            gone.connect(str(addresses.socket_path(os.getpid())))
+    assert not ask(os.getpid(), Request("status")).recording
     silent.close()
 
 
@@ -156,22 +155,22 @@ def test_a_client_that_says_nothing_holds_up_none(monkeypatch: pytest.MonkeyPatc
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     """The client hears why, and the program goes on."""
     with pytest.raises(UsageError, match="nowhere"):
-        ask(HERE, Request("snapshot", file=str(tmp_path / "nowhere" / "a.tprof")))
-    assert ask(HERE, Request("start")).recording
+        ask(os.getpid(), Request("snapshot", file=str(tmp_path / "nowhere" / "a.tprof")))
+    assert ask(os.getpid(), Request("start")).recording
 
 
 @pytest.mark.usefixtures("session")
 def test_only_the_user_reaches_the_socket(folder: Path) -> None:
     """Folder and socket give no rights to others."""
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert addresses.socket_path(HERE).stat().st_mode & 0o777 == 0o600
+    assert addresses.socket_path(os.getpid()).stat().st_mode & 0o777 == 0o600
 
 
 def test_another_user_is_refused(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one who could connect."""
     monkeypatch.setattr(server, "_is_own", lambda connection: False)
     with pytest.raises(UsageError, match="another user"):
-        ask(HERE, Request("start"))
+        ask(os.getpid(), Request("start"))
     assert not session.active
 
 
@@ -184,7 +183,7 @@ def test_a_folder_that_others_can_write_to(folder: Path) -> None:
         with pytest.raises(UsageError, match="not safe"):
             Server(session)
         with pytest.raises(UsageError, match="not safe"):
-            ask(HERE, Request("status"))
+            ask(os.getpid(), Request("status"))
     finally:
         session.finalize()
 
@@ -210,7 +209,7 @@ def test_programs_that_listen(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(dead))
     (found,) = programs()
-    assert found.pid == HERE
+    assert found.pid == os.getpid()
     assert not dead.exists()
     with pytest.raises(UsageError, match="there is no process 4194303"):
         ask(4194303, Request("status"))
@@ -224,7 +223,7 @@ def test_nobody_listens_after_the_end(folder: Path) -> None:
     listening = Server(session)
     session.finalize()
     with pytest.raises(UsageError, match="has ended"):
-        ask(HERE, Request("start"))
+        ask(os.getpid(), Request("start"))
     listening.close()
     listening.join(10)
     assert not listening.is_alive()
@@ -237,7 +236,7 @@ def test_no_answer_in_time(session: Session, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(session, "activate", lambda: released.wait(60))
     try:
         with pytest.raises(OutputError, match="did not answer"):
-            ask(HERE, Request("start"), patience_s=0.1)
+            ask(os.getpid(), Request("start"), patience_s=0.1)
         monkeypatch.setattr(client, "_SOON_S", 0.1)
         assert programs() == []
     finally:
@@ -248,7 +247,7 @@ def test_no_answer_in_time(session: Session, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_child_forked_in_a_recording_for_a_while_stops_too(session: Session) -> None:
     """When the time of its parent's recording is over; it would never stop else."""
-    ask(HERE, Request("start", seconds=0.5))
+    ask(os.getpid(), Request("start", seconds=0.5))
     child = os.fork()
     if child == 0:
         deadline = time.monotonic() + 60
@@ -267,7 +266,7 @@ def test_a_forked_child_leaves_the_socket_to_its_parent(session: Session) -> Non
         time.sleep(0.3)
         os._exit(0)
     for _ in range(5):
-        assert ask(HERE, Request("status")).pid == HERE
+        assert ask(os.getpid(), Request("status")).pid == os.getpid()
     os.waitpid(child, 0)
-    assert ask(HERE, Request("start")).recording
+    assert ask(os.getpid(), Request("start")).recording
     assert session.active

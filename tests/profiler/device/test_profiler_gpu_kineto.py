@@ -160,7 +160,7 @@ def outside_traces(order: str, until_first: bool) -> dict[str, bool]:
     return found
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.spread
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 @pytest.mark.parametrize("keeps", [False, True], ids=["gives back", "keeps"])
 def test_kernels_outside_of_traces_are_recorded(both: Both, keeps: bool, order: str) -> None:

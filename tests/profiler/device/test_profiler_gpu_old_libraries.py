@@ -239,6 +239,7 @@ def driver_without(function: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.spread("cuLaunchKernelEx")
 @pytest.mark.skipif(sys.platform != "linux", reason="the driver's name on Linux")
 @pytest.mark.parametrize("function", ["cuInit", "cuLaunchKernelEx", "cuCtxSynchronize"])
 def test_function_that_a_driver_lacks_is_named(tmp_path: Path, function: str) -> None:

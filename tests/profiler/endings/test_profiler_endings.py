@@ -61,6 +61,7 @@ def _visits(path: Path, name: str = "work") -> int:
     return sum(int(profile.node(n).own("count")) for n in profile.find(name, "scope"))
 
 
+@pytest.mark.spread("SIGTERM")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_signal_during_finalisation_ends_process_with_whole_profile(
     tmp_path: Path, name: str
@@ -79,6 +80,7 @@ def test_signal_during_finalisation_ends_process_with_whole_profile(
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.spread("replace")
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_signal_while_another_thread_writes_the_file_leaves_all_that_ran(
     tmp_path: Path, step: str
@@ -122,6 +124,7 @@ def test_handler_of_the_program_runs_after_finalisation(tmp_path: Path) -> None:
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.sweep
 def test_control_c_during_finalisation_waits_for_the_file(tmp_path: Path) -> None:
     """The profile is whole, and KeyboardInterrupt is raised after it is written."""
     ran = _run(
@@ -193,6 +196,7 @@ def test_fork_while_locks_are_held_gives_a_child_that_ends(tmp_path: Path) -> No
     assert _visits(tmp_path / "out.tprof") == 10
 
 
+@pytest.mark.spread("abort", "null pointer")
 @pytest.mark.parametrize(
     ("crash", "number"),
     [
@@ -249,6 +253,7 @@ def test_child_of_fork_server_writes_a_file(tmp_path: Path) -> None:
     assert _visits(tmp_path / f"out.pid{pid}.tprof", "child") == 1
 
 
+@pytest.mark.sweep
 def test_interrupted_and_forked_at_drawn_lines() -> None:
     """A few runs of the campaign that interrupts finalisation at every line: nothing fails."""
     arguments = ["--runs", "14", "--jobs", "2", "--seconds", "10"]

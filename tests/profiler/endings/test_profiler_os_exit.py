@@ -30,6 +30,7 @@ def visits(path: Path) -> float:
     return sum(profile.node(n).own("count") for n in profile.find("work", "scope"))
 
 
+@pytest.mark.spread(without=["another thread"])
 @pytest.mark.parametrize(
     ("end", "code"),
     [
@@ -49,6 +50,7 @@ def test_leaving(tmp_path: Path, end: str, code: int) -> None:
     assert "the program ended by os._exit; wrote out.tprof" in ran.stderr
 
 
+@pytest.mark.sweep
 def test_children_of_a_fork_leave_by_it(tmp_path: Path) -> None:
     """Parent and child each write their own file."""
     child = "\nwork()\npid = os.fork()\nif pid == 0:\n    work()\n    os._exit(0)\n"
@@ -59,6 +61,7 @@ def test_children_of_a_fork_leave_by_it(tmp_path: Path) -> None:
     assert visits(tmp_path / f"out.pid{int(ran.stdout)}.tprof") == 100
 
 
+@pytest.mark.spread("os.execle(sys.executable, sys.executable, '-c', NEW, dict(os.environ))")
 @pytest.mark.parametrize(
     "become",
     [

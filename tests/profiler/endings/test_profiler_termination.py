@@ -78,6 +78,7 @@ def _steps(path: Path) -> int:
     return sum(int(profile.node(i).own("count")) for i in profile.find("step", "scope"))
 
 
+@pytest.mark.sweep
 def test_a_call_that_goes_on_after_signals(tmp_path: Path) -> None:
     """The main thread hangs in C, as in a wait for a GPU: the process dies all the same."""
     process = _start(tmp_path, STUCK)
@@ -115,6 +116,7 @@ def _load_on_the_machine() -> Iterator[None]:
             process.wait()
 
 
+@pytest.mark.sweep
 def test_signals_that_race_with_a_blocking_call(tmp_path: Path) -> None:
     """Children are ended just as they go to sleep, on a loaded machine; none sleeps on."""
     with _load_on_the_machine():
@@ -162,6 +164,7 @@ def test_a_handler_of_the_programs_own(tmp_path: Path) -> None:
     assert _steps(tmp_path / "out.tprof") == 50
 
 
+@pytest.mark.sweep
 def test_a_handler_in_an_event_loop(tmp_path: Path) -> None:
     """asyncio takes the wakeup descriptor for itself; its handlers run, and run on."""
     process = _start(

@@ -92,6 +92,7 @@ def test_a_signal_that_ends_it_loses_nothing(tmp_path: Path, program: Path, libr
     assert written(tmp_path).find("gemm", "kernel")
 
 
+@pytest.mark.sweep
 def test_a_forked_child_writes_nothing(tmp_path: Path, program: Path, library: Path) -> None:
     """It inherits the recording, which is its parent's."""
     done = run(tmp_path, library, "--quiet", str(program), "fork")
@@ -100,6 +101,7 @@ def test_a_forked_child_writes_nothing(tmp_path: Path, program: Path, library: P
     assert written(tmp_path).find("gemm", "kernel")
 
 
+@pytest.mark.sweep
 def test_processes_that_it_starts_write_files_of_their_own(
     tmp_path: Path, program: Path, library: Path
 ) -> None:

@@ -84,6 +84,7 @@ BUSY = """
 """
 
 
+@pytest.mark.spread("python")
 @pytest.mark.parametrize("context", ["scopes", "python"])
 def test_kill_9_leaves_the_last_flushed_profile(tmp_path: Path, context: str) -> None:
     """A killed program leaves one valid file with what was flushed, and nothing beside it."""
@@ -126,6 +127,7 @@ def test_sigterm_writes_the_profile_and_still_kills(tmp_path: Path) -> None:
     assert _count(_load(tmp_path / "out.tprof"), "step") == 50
 
 
+@pytest.mark.spread("sys.exit(3)-3")
 @pytest.mark.parametrize(
     ("ending", "code"),
     [("pass", 0), ("sys.exit(3)", 3), ("raise KeyError('mine')", 1)],
@@ -321,6 +323,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.sweep
 def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
     """An interrupted program prints its traceback, leaves its profile, and ends with 130."""
     (tmp_path / "user.py").write_text(

@@ -84,6 +84,7 @@ def test_a_script_sees_what_python_shows_it(tmp_path: Path) -> None:
     assert (ours.returncode, ours.stdout, ours.stderr) == (0, plain.stdout, "")
 
 
+@pytest.mark.sweep
 def test_a_module_sees_what_python_shows_it(tmp_path: Path) -> None:
     """`-m package.module` behaves as under Python, and so does a folder with a main."""
     (tmp_path / "package").mkdir()
@@ -97,6 +98,7 @@ def test_a_module_sees_what_python_shows_it(tmp_path: Path) -> None:
         assert (found.returncode, found.stdout) == (0, expected.stdout)
 
 
+@pytest.mark.spread("sys.exit(True)-1")
 @pytest.mark.parametrize(
     ("ending", "code"),
     [
@@ -114,6 +116,10 @@ def test_exit_codes_pass_through(tmp_path: Path, ending: str, code: int) -> None
     assert plain.returncode == code
 
 
+@pytest.mark.spread(without=[
+    "pass-None", "sys.exit()-None",
+    "import json; json.loads('{')-with JSONDecodeError: Expecting property name"
+])  # fmt: skip
 @pytest.mark.parametrize(
     ("ending", "told"),
     [
@@ -137,6 +143,7 @@ def test_how_a_program_ended_is_in_its_profile(
         assert ended.endswith(", at script.py:2")
 
 
+@pytest.mark.sweep
 def test_tracebacks_are_pythons(tmp_path: Path) -> None:
     """Errors, their causes, syntax errors and hooks print what Python prints, without us."""
     _write(
@@ -228,6 +235,7 @@ def test_the_tree_starts_at_the_program(tmp_path: Path) -> None:
         assert profile.tables.provenance["command"].split()[1:] == place.split()
 
 
+@pytest.mark.sweep
 def test_pools_that_are_left_open(tmp_path: Path) -> None:
     """Their threads do not hold up the end; what is still to be done is done, and recorded."""
     _write(
@@ -256,6 +264,7 @@ def test_pools_that_are_left_open(tmp_path: Path) -> None:
     assert not {"_python_exit", "join"} & names
 
 
+@pytest.mark.sweep
 def test_spawned_processes_find_the_main_module(tmp_path: Path) -> None:
     """Programs that spawn, fork or pool processes under a main guard work."""
     _write(
@@ -317,6 +326,7 @@ def test_spawned_children_record(tmp_path: Path) -> None:
     assert _recorded(tmp_path).find("child") == []
 
 
+@pytest.mark.sweep
 def test_pytest_runs(tmp_path: Path) -> None:
     """`pytest ARGS` is `python -m pytest ARGS`, its exit code included."""
     _write(tmp_path, test_it="def test_good(): pass\ndef test_bad(): assert 1 == 2\n")

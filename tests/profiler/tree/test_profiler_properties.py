@@ -10,6 +10,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -191,6 +192,7 @@ def test_names_that_never_repeat_fold() -> None:
     assert sum(profile.own["cpu_time"]) == 3000
 
 
+@pytest.mark.sweep
 def test_memory_does_not_grow_with_the_run() -> None:
     """After a first round, tens of thousands of scopes and launches keep nothing."""
     kernel = FakeKernel("kernel")
