@@ -45,7 +45,6 @@ from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Conflicts, SharedAccess, SharedLayoutOf
 
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
-_ROWS = ("LDSM", "STSM")
 _QUEUE = ("mio_throttle", "short_scoreboard")
 _Told: TypeAlias = tuple[float, Location | None]
 """Ways, and where."""
@@ -204,9 +203,9 @@ def _conflicts(
     if by_launch:
         return _Conflicts("counters", _passes_text(by_launch), by_launch)
     known = passes_at(case)
-    if counted := [each for each in case.remarks if _is_counted(each)]:
+    if remarks := [each for each in case.remarks if _is_counted(each)]:
         # The compiler's own counts come first, but it has none of what products read by rows.
-        known = {i: known[i] for i in known if not _is_of_remark(case, code, i, counted)}
+        known = {i: known[i] for i in known if not _is_of_remark(case, code, i, remarks)}
     ways = {index: passes / ideal for index, (passes, ideal) in known.items()}
     return _Conflicts("static", "by the addresses of its lanes", _much(ways)) if ways else None
 
