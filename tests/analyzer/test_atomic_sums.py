@@ -150,6 +150,26 @@ def test_atomics_on_one_element_hold_up_loads_elsewhere(time: float, gain: float
     assert found == pytest.approx(gain, abs=0.5)
 
 
+@pytest.mark.usefixtures("lined")
+@pytest.mark.parametrize(("branch", "least"), [("@P0 BRA 0x40", 1.3), ("FADD R6, R6, R7", 1.0)])
+def test_all_warps_wait_for_the_one_with_the_atomic(branch: str, least: float) -> None:
+    """A tenth of the warps' time is at an atomic of one warp, for which the others wait four
+    tenths of it at the next barrier; where all of them do it, they do not."""
+    code: list[tuple[str, dict[str, int], int, int]] = [
+        ("FADD R0, R0, R1", {"selected": 1500}, 1, 3),
+        (branch, {"selected": 1500}, 1, 3),
+        ("REDG.E.ADD.F32 desc[UR4][R2.64], R0", {"selected": 100, "wait": 100}, 1, 7),
+        ("FADD R0, R0, R1", {"selected": 100}, 1, 7),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 3),
+        ("FADD R0, R0, R1", {"barrier": 4000}, 1, 3),
+        ("@P1 BRA 0x0", {"selected": 1700}, 1, 3),
+        ("EXIT", {}, 0, 3),
+    ]
+    found = only(program(Made(ir=SUMS.replace("BODY", IN_TURN), code=code)), "atomic-traffic")
+    gain = found.kernel_gain.mid if found.kernel_gain else 1.0
+    assert least <= gain < least + 0.3
+
+
 def passed_on(buffer: str = AWAY, first: str = "copy %A_tile, %between", more: str = "") -> str:
     """Return a product whose tile of A comes by way of `between`."""
     text = kernel(more, GEMM).replace("copy %A_tile, %a", f"{first}\n      copy %between, %a")

@@ -122,6 +122,24 @@ def test_what_the_compiler_derived_is_of_its_line() -> None:
     assert (finding.place.op, finding.static[0].tier) == ("load S", "static")
 
 
+@pytest.mark.parametrize(("counted", "times"), [("store S", 1), ("load S", 0)])
+def test_addresses_tell_of_accesses_that_the_compiler_did_not_count(
+    counted: str, times: int
+) -> None:
+    """Lanes are 128 bytes apart, in a line of which the compiler counted another access alone."""
+    code = [
+        ("S2R R0, SR_TID.X", {"selected": 500}, 0, 4),
+        ("IMAD.SHL.U32 R1, R0, 0x80, RZ", {"selected": 500}, 0, 4),
+        ("LDS R2, [R1]", {"mio_throttle": 3000, "selected": 500}, 1, 5),
+        ("FFMA R4, R2, R3, R4", {"short_scoreboard": 1000, "selected": 4000}, 1, 6),
+    ]
+    made = Made(
+        code=code, remarks=[remark(counted, 5, SharedAccess(4, 1, 1))],
+        attributes={"grid": "64×1×1", "block": "128×1×1"},
+    )  # fmt: skip
+    assert [each.title for each in found(program(made), RULE)] == ["32-way bank conflicts"] * times
+
+
 def test_the_op_of_the_line_that_is_about_shared_memory() -> None:
     """A tile is filled in the line that loads it from global memory."""
     load = remark("load X", 5, GlobalAccess(16, 16, 16))

@@ -71,6 +71,15 @@ def test_who_waits_for_several_has_a_part_of_each() -> None:
     assert code.waiting_for([0, 1], ["wait"]).sum() == 0
 
 
+@pytest.mark.parametrize(("between", "waits"), [(5, 300), (20, 0)])
+def test_a_wait_at_a_barrier_belongs_to_the_one_before(between: int, waits: int) -> None:
+    """A recorder looks a few instructions back, but a wait may stand where data are first read."""
+    bar: Code = [("BAR.SYNC.DEFER_BLOCKING 0x0", {}, 1, 1)]
+    more: Code = [("FFMA R0, R0, R1, R3", {"selected": 9}, 1, 2)] * between
+    code = code_of(Made(code=[*bar, *more, ("LDS R0, [R2]", {"barrier": 300}, 1, 3)]))
+    assert code.waiting_for([0], ["barrier"]).sum() == waits
+
+
 def test_what_nobody_issued_is_a_part() -> None:
     """It is in no sum, and is what can be hidden."""
     samples = {"wait": 100, "wait_not_issued": 60}

@@ -123,6 +123,55 @@ def test_what_is_written_for_nothing(text: str, found: list[tuple[str, str]]) ->
     assert needless_bytes(read(text)) == SIZE * bool(gone)
 
 
+@pytest.mark.parametrize(
+    ("extents", "count"),
+    [("4096, 1025", 1), ("4096, 1028", 1), ("4096, 1023", 0), ("4097, 1024", 1)],
+)
+def test_a_copy_with_longer_rows(extents: str, count: int) -> None:
+    """Rows of the input begin at multiples of 16 bytes anyway, and the copy has all of them."""
+    text = kernel(BACK, OUT, before=COPY).replace(
+        "%T: out global<4096, 1024", f"%T: out global<{extents}"
+    )
+    assert [each.how for each in needless_writes(read(text))] == ["copied"] * count
+
+
+def test_a_copy_whose_rows_are_aligned() -> None:
+    """Rows of 1,021 floats are padded for wider accesses: that copy may be worth its time."""
+    text = kernel(BACK, OUT, before=COPY).replace("%X: global<4096, 1024", "%X: global<4096, 1021")
+    assert not needless_writes(read(text))
+    assert needless_writes(
+        read(text.replace("%T: out global<4096, 1024", "%T: out global<4096, 1022"))
+    )
+
+
+GUARDED = (
+    ZERO.replace("%s]", "%s]")
+    .replace("      store", "      %low = lt %at, %n : bool\n      if %low then {\n      store")
+    .replace("    }", "      } otherwise {\n      }\n    }")
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("lt %at, %c4096", ["overwritten"]),
+        ("lt %at, %c1024", []),  # rows are left out
+        ("lt %s, %c4096", ["overwritten"]),  # and columns are fewer
+        ("gt %at, %c1024", []),
+    ],
+)
+def test_zeros_below_a_guard_of_the_tensors_ends(condition: str, found: list[str]) -> None:
+    """What a guard leaves out is outside of the tensor, so all zeros are written over."""
+    text = kernel(IN, GUARDED.replace("lt %at, %n", condition), before=ZEROS)
+    text = text.replace("  %c1024 =", "  %c4096 = constant 4096 : index\n  %c1024 =")
+    # Blocks that are numbered in another way, so that their places are not the same.
+    text = text.replace("mul %b, %c8", "mul %back, %c8").replace(
+        "    %first =",
+        "    %c511 = constant 511 : index\n    %back = sub %c511, %b : index\n    %first =",
+    )
+    assert [each.how for each in needless_writes(read(text)) if each.alone] == found
+
+
 TURN = """\
   launch [%c512] {threads = [128]} body(%p: index) {
     parallel [%c8, %c1024] body(%i: index, %j: index) {

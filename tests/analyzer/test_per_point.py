@@ -16,7 +16,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.machine.added_sums import added_sums
 from tileprof.analyzer.tiles.conditions import masked_tails
 from tileprof.analyzer.tiles.masked_loops import masked_loops
-from tileprof.analyzer.tiles.per_point import per_point
+from tileprof.analyzer.tiles.per_point import joined_calls, per_point
 from tileprof.analyzer.tiles.round_trips import carried
 from tileprof.analyzer.tiles.thin_loops import small_chunks, thin_loops
 from tileprof.analyzer.tiles.tile_loops import narrow_loops
@@ -131,6 +131,51 @@ def test_functions_and_divisors_of_an_axis(
     held = per_point(read(WEIGHTED.replace(old, new)))
     assert [(*each.axes, each.times) for each in held] == found
     assert all(each.names == ("sigmoid", "div") and 0.5 < each.part < 1 for each in held)
+
+
+CALLS = """\
+kernel @calls(%X: global<4096, float32>, %Y: out global<4096, float32>) {
+  %c1 = constant 1 : index
+  %c4096 = constant 4096 : index
+  launch [%c1] {threads = [128]} body(%b: index) {
+    parallel [%c4096] body(%i: index) {
+      %x = load %X, [%i] : float32
+      %w = floor %x : float32
+      %d = sub %x, %w : float32
+      %one = exp %w : float32
+      %two = exp %d : float32
+      %y = mul %one, %two : float32
+      store %y, %Y, [%i]
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("", "", ["exp(a) * exp(b) is exp(a + b)"]),
+        ("mul", "div", ["exp(a) / exp(b) is exp(a - b)"]),
+        ("mul", "add", []),
+        ("= exp", "= log", []),
+        ("%two = exp %d", "%two = exp2 %d", []),
+        ("store %y", "%n = add %y, %one : float32\n store %n", []),
+    ],
+)
+def test_calls_that_one_call_could_replace(old: str, new: str, same: list[str]) -> None:
+    """Only calls of one function whose results nothing else uses are one call of their sum."""
+    text = CALLS.replace(old, new) if old else CALLS
+    assert [each.same for each in joined_calls(read(text))] == same
+
+
+def test_more_goes_where_arguments_are_parts_of_one_number() -> None:
+    """The whole part and the rest are added up to what they were made of."""
+    parts, apart = (
+        joined_calls(read(text))[0].part
+        for text in (CALLS, CALLS.replace("sub %x, %w", "sub %w, %x"))
+    )
+    assert apart < parts < 1
 
 
 def at_sigmoid(function: int, waits: int) -> Profile:

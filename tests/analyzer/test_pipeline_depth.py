@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.fixes import LoweringControl
 from tileprof.analyzer.kernel.pipelines import ring_in_code
 from tileprof.analyzer.numbers.reports import REPORT_LIKELY_OF_ROOF
-from tileprof.analyzer.tiles.rings import Ring, rings_of
+from tileprof.analyzer.tiles.rings import Ring, begun_again, rings_of
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
 from tileprof.profile.storage.ir_text import read
@@ -424,3 +424,45 @@ def test_recordings() -> None:
         ("bulk_copy_wait", "symptom"), ("copy_wait", "suggestion"),
     }  # fmt: skip
     assert not found(stored("h200-gemm"), RULE)
+
+
+CHOPPED = """\
+kernel @chopped(%X: global<64, 4096, float32>, %Y: out global<64, 64, float32>) {
+  %c0 = constant 0 : index
+  %c1 = constant 1 : index
+  %c4 = constant 4 : index
+  %c16 = constant 16 : index
+  %c64 = constant 64 : index
+  launch [%c64] {threads = [128]} body(%b: index) {
+    %held = alloc shared {shape = [1, 64]} : shared<1, 64, float32>
+    for serial %c0, %c16, %c1 body(%part: index) {
+      %first = mul %part, %c4 : index
+      MORE
+      for pipelined %c0, %c4, %c1 {num_stages = 2} body(%step: index) {
+        %k = add %first, %step : index
+        %at = mul %k, %c64 : index
+        %tile = view %X, [%b, %at] {sizes = [1, 64], in_bounds = true} : global<1, 64, float32>
+        copy %tile, %held
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "times"), [("", [16.0]), ("fill %held, %c0", []), ("copy %X, %Y", [])]
+)
+def test_loops_that_are_begun_again(more: str, times: list[float]) -> None:
+    """Two loops are one where the outer one does nothing else."""
+    assert [each[1] for each in begun_again(read(CHOPPED.replace("MORE", more)))] == times
+
+
+@pytest.mark.parametrize(("time", "severity"), [(40e3, ["suggestion"]), (4e6, [])])
+def test_a_pipeline_that_is_filled_again(time: float, severity: list[str]) -> None:
+    """Sixteen loads that nothing runs ahead of take 7 µs, which is much of 40 µs."""
+    made = Made(
+        ir=CHOPPED.replace("MORE", ""), time=time,
+        attributes={"grid": "64×1×1", "block": "128×1×1", "blocks_per_sm": 8},
+    )  # fmt: skip
+    assert [each.severity for each in found(on_h200(made), "pipeline-too-shallow")] == severity

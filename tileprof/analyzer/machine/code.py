@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.analyzer.numbers.machine import BARRIER_NEAR
 from tileprof.errors import Location
 from tileprof.once import cached_property
 from tileprof.profile import PcFunction, PcInstruction, PcSamples
@@ -208,10 +209,17 @@ class KernelCode:
 
     @cached_property
     def _blamed(self) -> list[tuple[int, str, list[int]]]:
-        """Rows in sums of which it is known what they wait for: the offsets of that."""
+        """Rows in sums of which it is known what they wait for: the offsets of that.
+
+        A barrier issues at once, and its wait may stand several instructions behind it, where no
+        recorder looks for it.
+        """
         of = dict[tuple[int, str], list[int]]()
         for blame in self.function.blames:
             of.setdefault((blame.offset, blame.stall), []).append(blame.producer)
+        for at in np.unique(self.at[self.rows(reasons=("barrier",))]).tolist():
+            if at >= 0 and (before := self._barrier_before(at)) is not None:
+                of.setdefault((self.instructions[at].offset, "barrier"), [before])
         offsets = self.held.rows.offset[self._rows].tolist()
         keys = zip(offsets, self.reasons, self.is_counted.tolist())
         return [
@@ -219,6 +227,16 @@ class KernelCode:
             for row, (offset, reason, counted) in enumerate(keys)
             if counted and (offset, reason) in of
         ]
+
+    def _barrier_before(self, at: int) -> int | None:
+        """Return the offset of the barrier that an instruction likely waits at; None for none."""
+        for index in range(at - 1, max(-1, at - 1 - BARRIER_NEAR), -1):
+            each = self.instructions[index]
+            if each.name == "BAR":
+                return each.offset
+            if each.name in (*PRODUCTS, "WARPGROUP"):
+                return None
+        return None
 
     # -- instructions
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+# -- machine/code
+
+BARRIER_NEAR = 16
+"""Instructions behind a barrier up to which a wait at a barrier is one at it: 1 to 16 in 60 kernels
+of an H200 (`plant-test-7`), where something first needs what other warps have stored."""
+
 # -- machine/issued_products
 
 ISSUED_PRODUCTS_SEEN = 1.3

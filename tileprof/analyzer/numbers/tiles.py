@@ -48,9 +48,11 @@ PER_POINT_FUNCTIONS = {
     "div": 8, "sqrt": 8, "rsqrt": 6, "exp": 6, "exp2": 4, "exp10": 6, "log": 8, "log2": 6,
     "log10": 8, "log1p": 12, "sigmoid": 14, "tanh": 16, "erf": 20, "pow": 30, "sin": 20, "cos": 20,
     "tan": 30, "atan2": 30, "asin": 20, "acos": 20, "atan": 20, "sinh": 20, "cosh": 20,
+    "floor": 4, "ceil": 4, "trunc": 4, "round": 4,
 }  # fmt: skip
 """Functions worth computing once, and about how many instructions each is in machine code for
-an H200. By hand, as shares of a line."""
+an H200; one of the unit for special functions keeps that busy for as long as several others. By
+hand, as shares of a line."""
 
 # -- tiles/thin_loops
 

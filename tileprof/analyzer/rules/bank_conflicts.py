@@ -17,7 +17,7 @@ conflicts from many accesses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -45,7 +45,6 @@ from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Conflicts, SharedAccess, SharedLayoutOf
 
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
-_ROWS = ("LDSM", "STSM")
 _QUEUE = ("mio_throttle", "short_scoreboard")
 _Told: TypeAlias = tuple[float, Location | None]
 """Ways, and where."""
@@ -204,8 +203,9 @@ def _conflicts(
     if by_launch:
         return _Conflicts("counters", _passes_text(by_launch), by_launch)
     known = passes_at(case)
-    if any(map(_is_counted, case.remarks)):  # but for what products read by rows
-        known = {index: known[index] for index in code.named(*_ROWS) if index in known}
+    if remarks := [each for each in case.remarks if _is_counted(each)]:
+        # The compiler's own counts come first, but it has none of what products read by rows.
+        known = {i: known[i] for i in known if not _is_of_remark(case, code, i, remarks)}
     ways = {index: passes / ideal for index, (passes, ideal) in known.items()}
     return _Conflicts("static", "by the addresses of its lanes", _much(ways)) if ways else None
 
@@ -235,6 +235,15 @@ def _told(case: KernelCase) -> list[_Told]:
         for reason in remark.reasons(Conflicts)
     ]
     return sorted(found, key=lambda each: -each[0])
+
+
+def _is_of_remark(
+    case: KernelCase, code: KernelCode, index: int, counted: Sequence[Remark]
+) -> bool:  # fmt: skip
+    """Return whether one of these remarks is about an access: its line has them, of its kind."""
+    name, place = code.instructions[index].name, case.user_line(code.instructions[index].place)
+    op = {"LDS": "load", "STS": "store"}.get(name)
+    return any(op == each.op and same_line(place, each.location) for each in counted)
 
 
 def _is_counted(remark: Remark) -> bool:

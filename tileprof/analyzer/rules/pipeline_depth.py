@@ -19,6 +19,10 @@ one stage, in which latency E follows the work, max(C, E / (n' - 1)). n' is the 
 C, as far as shared memory has room. At least each further stage hides C of the latency. Where
 no load runs ahead, and the compiler says that warp groups take no turns so, turns come as well
 (`by_turns`).
+
+A pipelined loop that begins again in each iteration of another loop waits for a first load each
+time. Other blocks of the multiprocessor work meanwhile, so likely half of that latency goes where
+both are one loop: 0.35 to 1.1 of it went in three kernels of an H200 (`plant-test-7`).
 """
 
 from __future__ import annotations
@@ -28,19 +32,21 @@ from dataclasses import dataclass
 from math import ceil
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Fix, LoweringControl
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.kernel.by_turns import ALONE, kept_from, left_in_turns
+from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.kernel.pace import at_roof, pace_of
 from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
 from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers.shared import COLD, COOL, FEWEST_SAMPLES
+from tileprof.analyzer.numbers.kernels import PACE_LATENCY
+from tileprof.analyzer.numbers.shared import COLD, COOL, FEWEST_SAMPLES, HALFWAY
 from tileprof.analyzer.rules.numbers.waiting import (
     PIPELINE_DEPTH_BY_HAND,
     PIPELINE_DEPTH_BY_SAMPLES,
@@ -48,12 +54,17 @@ from tileprof.analyzer.rules.numbers.waiting import (
     PIPELINE_DEPTH_MOST_STAGES,
     PIPELINE_DEPTH_MUCH,
 )
-from tileprof.analyzer.tiles.rings import Ring, rings_of
+from tileprof.analyzer.tiles.rings import Ring, begun_again, rings_of
 from tileprof.remarks import Remark
 from tileprof.remarks.loops import WaitedAtOnce
 
 _TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for immediately"
 _NONE = "no load runs ahead of its use"
+_AGAIN = "a pipelined loop is filled again in each iteration of the loop around it"
+_ONE_LOOP = (
+    "Make one pipelined loop of both, over all of their iterations: then the loads of the next ones"
+    " are under way where now a loop ends and is begun again."
+)
 _COMPILER = (
     "The ring has as many slots as `num_stages` says, and one product in flight holds one of them:"
     " see whether slots are freed as early as they can be."
@@ -79,7 +90,31 @@ class _Loads:
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """The loop that waits the most."""
+    """The loop that waits the most, and loops that begin again and again."""
+    yield from _waiting(case)
+    yield from _filled_again(case)
+
+
+def _filled_again(case: KernelCase) -> Iterator[Draft]:
+    """Yield a pipelined loop that a serial loop does nothing but begin again."""
+    launch, clock = launch_of(case), clock_mhz(case)
+    again = max(begun_again(case.tiles), key=lambda each: each[1], default=None)
+    if again is None or launch is None or not clock or not case.time or not case.launches:
+        return
+    loop, times = again
+    starts = times * ceil(launch.rounds)
+    share = min(starts * PACE_LATENCY / clock * 1e3 * case.launches / case.time, HALFWAY)
+    text = f"a block begins it {times:,.0f} times, with a load that nothing runs ahead of"
+    place = case.place(case.line(loop.line), f"loop {loop.arguments[0][1:]}")
+    cause = Cause(_AGAIN, place, (Evidence("static", text),), _ONE_LOOP, _COMPILER)
+    seen = f"{percent(share)} of the time is the latency of so many loads, one after the other"
+    if HALFWAY * share >= COLD:
+        saving = Saving(0.0, HALFWAY * share, share)
+        yield cause.costs(saving, Evidence("activities", seen), confidence="low")
+
+
+def _waiting(case: KernelCase) -> Iterator[Draft]:
+    """Yield what the loop that waits the most lacks."""
     code = case.sampled
     said = next((each for each, _ in case.decided(WaitedAtOnce)), None)
     if code is None or not code.named(*COPIES):

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, prod
 
-from tileprof.analyzer.tiles.values import values_of
-from tileprof.kernel_ir import COPIES, Op, TileKernel, Type
+from tileprof.analyzer.tiles.values import turns_of, values_of
+from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +95,23 @@ def _bytes(type: Type) -> int:
     """Of a tile in shared memory; elements of less than a byte take one."""
     known = type.extents if type.space == "shared" else None
     return prod(known) * max(type.bits, 8) // 8 if known else 0
+
+
+def begun_again(kernel: TileKernel) -> tuple[tuple[Op, float], ...]:
+    """Return pipelined loops that are all that a serial loop around them does, each with how often
+    a block begins it: both together are one loop, whose loads never stop."""
+    values, found = values_of(kernel), list[tuple[Op, float]]()
+    for op, around in kernel.nested:
+        outer = around[-1] if around else op
+        if op.name != "for" or op.word != "pipelined" or outer.name != "for":
+            continue
+        others = [each for block in outer.blocks for each in block.ops if each is not op]
+        alone = not any(each.blocks or each.type.space or each.name in _DOES for each in others)
+        times = turns_of(values, [each for each in around if each.name == "for"])
+        if alone and outer.word == "serial" and times > 1:
+            found.append((op, times))
+    return tuple(found)
+
+
+_DOES = (*COPIES, *PRODUCTS, "load", "store", "atomic", "fill", "reduce", "scan")
+"""Ops that do something beside working out indices."""

@@ -14,6 +14,9 @@ An atomic in a serial loop that comes to the same place in each iteration could 
 loop. Where data choose the place among few elements of a tensor in global memory, a block can hold
 these in shared memory, so that the tensor takes one atomic for each of them.
 
+Where one warp of a block does the atomic in each iteration of a loop with barriers, it is late at
+the next one by the latency of L2, and all others wait for it there: most of these waits go as well.
+
 L2 does atomics on one element in turn. Where all that meet at an element of global memory take most
 of the kernel's time, no warp waits at them, as nobody needs their results: they hold up loads and
 stores of all blocks, wherever these are. Then a kernel without them takes what its other work does.
@@ -28,10 +31,13 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
-from tileprof.analyzer.estimates import Saving, eliminated
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.late_warps import late_at
 from tileprof.analyzer.kernel.launches import sampled_share
+from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.machine.loops import loops_of
 from tileprof.analyzer.numbers.shared import COLD
 from tileprof.analyzer.rules.tile_program.numbers import (
     ATOMIC_SUMS_BOUND,
@@ -39,6 +45,7 @@ from tileprof.analyzer.rules.tile_program.numbers import (
     ATOMIC_SUMS_FEWEST,
     ATOMIC_SUMS_GO,
     ATOMIC_SUMS_HELD,
+    ATOMIC_SUMS_LATE,
     ATOMIC_SUMS_SURE,
 )
 from tileprof.analyzer.rules.triton.tickets import tickets
@@ -196,10 +203,27 @@ def _draft(
         text = f"L2 does those on one element in turn: {percent(min(busy, 1), 0)} of the time"
         held_up = Saving(left.low * ATOMIC_SUMS_SURE, left.mid, left.high, samples=seen.samples)
         return cause.costs(held_up, Evidence("activities", text), seen)
-    if code.share(taken) < COLD:
+    late = _held_up(case, code, where)
+    if max(code.share(taken), code.share(late)) < COLD:
         return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
     saving = eliminated(taken, code.whole, ATOMIC_SUMS_GO * part, ATOMIC_SUMS_SURE)
+    others = eliminated(late, code.whole, ATOMIC_SUMS_LATE * part, ATOMIC_SUMS_SURE)
+    if others.mid > saving.mid:
+        wait = sampled(code, late, "wait at barriers of the loop for the warps that do them")
+        return cause.costs(reach.as_told(case, others), seen, wait)
     return cause.costs(reach.as_told(case, saving) if alone else saving, seen)
+
+
+def _held_up(case: KernelCase, code: KernelCode, where: Collection[int]) -> Weights:
+    """Return the samples, by row, that wait at barriers of a loop in which only some warps of the
+    block come to these instructions."""
+    bars, late = code.named("BAR"), set[int]()
+    for loop in loops_of(code):
+        if any(bar in loop for bar in bars) and any(index in loop for index in where):
+            some, _ = late_at(case, code, bars, loop)
+            late |= {*loop} if not {*where}.isdisjoint(some) else set()
+    products = code.waiting_for(code.named(*PRODUCTS))
+    return np.maximum(code.taken(code.rows(late, ("barrier",))) - products, 0.0)
 
 
 RULE = KernelRule("atomic-traffic", find)

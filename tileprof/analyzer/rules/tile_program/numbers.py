@@ -27,6 +27,11 @@ ATOMIC_SUMS_HELD = 48 << 10
 """Bytes of shared memory that every block has without asking for more (CUDA C++ Programming Guide
 13.0): the largest array that a block is advised to combine numbers in."""
 
+ATOMIC_SUMS_LATE = 0.75
+"""Part of the waits at barriers of a loop that goes likely where one warp does an atomic in each
+iteration: 0.84 and 0.85 in two kernels of an H200, and all of 0.9 in two others where the atomics
+themselves had many samples (`plant-test-7`)."""
+
 ATOMIC_SUMS_SURE = 0.6
 """Of that part, what goes at least: exchanges between warps, and barriers, may take the rest. By
 hand."""

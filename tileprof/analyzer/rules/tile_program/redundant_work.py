@@ -31,7 +31,7 @@ from tileprof.analyzer.rules.tile_program.carried import carried_through_memory
 from tileprof.analyzer.rules.tile_program.launch_pairs import split_launches
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
 from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
-from tileprof.analyzer.rules.tile_program.points import computed_per_point
+from tileprof.analyzer.rules.tile_program.points import called_too_often
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.rules.tile_program.unread_parts import copied_for_nobody
@@ -69,7 +69,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Work that a kernel's program, or the text of its module, says is done again."""
     yield from (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
     yield from asserted(case)
-    yield from computed_per_point(case)
+    yield from called_too_often(case)
     yield from there_and_back(case)
     yield from same_programs(case)
     yield from needless_order(case)

@@ -57,7 +57,8 @@ def covers(accesses: Accesses, launch: Op, tensor: str) -> bool:
 
 def _certain(accesses: Accesses, op: Op, around: tuple[Op, ...]) -> Iterator[Access]:
     """Yield accesses of an op that happen whatever data say: of an `if`, those of which each branch
-    has one at the same place; of a loop, those of one that surely has an iteration."""
+    has one at the same place, or that it leaves out where they are outside of their tensor only; of
+    a loop, those of one that surely has an iteration."""
     turns = accesses.effects.values.turns.get(op.arguments[0]) if op.name == "for" else None
     if op.name == "for" and (turns is None or turns.min() < 1):
         return
@@ -69,12 +70,30 @@ def _certain(accesses: Accesses, op: Op, around: tuple[Op, ...]) -> Iterator[Acc
         [each for one in block.ops for each in _certain(accesses, one, inner)]
         for block in op.blocks
     )  # fmt: skip
-    if op.name == "if" and not others:
+    if op.name == "if" and not any(others):
+        yield from (each for each in first if _guards_bounds(accesses, op.source, each))
         return
     places = [{(each.tensor, each.kind, each.place) for each in held} for held in others]
     for each in first:
         if all((each.tensor, each.kind, each.place) in held for held in places):
             yield each
+
+
+def _guards_bounds(accesses: Accesses, condition: str, access: Access) -> bool:
+    """Return whether a condition holds for each index of an access that is inside of its tensor:
+    `i < n`, for one of the indices and an extent of `n` or less, or several such together."""
+    effects, op = accesses.effects, access.op
+    held = effects.made.get(condition)
+    extents = accesses.kernel.parameters[access.tensor].type.extents
+    if held is None or extents is None or op.name not in ("load", "store"):
+        return False
+    if held.name == "and":
+        return all(_guards_bounds(accesses, each, access) for each in held.operands)
+    bound = effects.values.number(held.operands[-1]) if held.name == "lt" else None
+    return bound is not None and any(
+        effects.identity(index) == effects.identity(held.source) and extent <= bound
+        for index, extent in zip(op.listed, extents, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 In: a kernel.  Out: `Needless` for each tensor, or part of one, that
 
-    copied        is a copy of an input, element by element, by a launch that does nothing else
+    copied        is a copy of an input, element by element, by a launch that does nothing else;
+                  rows may be longer, unless they begin at multiples of 16 bytes thereby
     turned        is an input with its axes exchanged, by a launch that does nothing else, of which
                   neighbouring points are then read from different rows
     passed on     is written by one launch, and then only copied to another tensor, in the same way
@@ -25,10 +26,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from tileprof.analyzer.numbers.shared import WIDEST
 from tileprof.analyzer.tiles.launches.launch_pairs import covers, splits
 from tileprof.analyzer.tiles.places import Access, Accesses, renamed
 from tileprof.analyzer.tiles.values import turns_of
-from tileprof.kernel_ir import COPIES, Op, TileKernel
+from tileprof.kernel_ir import COPIES, Op, TileKernel, Type
 
 How: TypeAlias = Literal["copied", "turned", "passed on", "kept", "overwritten", "added to"]
 
@@ -125,7 +127,8 @@ class _Finder:
         if write.place is None or value is not read.op:
             return None
         turned = self._is_turned(write, read)
-        if not turned and (target.type != source.type or write.place != read.place):
+        in_place = write.place == read.place and _holds(target.type, source.type)
+        if not turned and not in_place:
             return None
         if source.out:
             return None if turned else self._passed_on(number, launch, write, read)
@@ -344,3 +347,18 @@ class _Finder:
 
 def _lines(op: Op) -> frozenset[int]:
     return frozenset(each.line for each in op.walk() if each.line)
+
+
+def _holds(copy: Type, source: Type) -> bool:
+    """Return whether a tensor can be a copy of another one that is as good as the original: of the
+    same extents, or of larger ones whose rows are no better aligned for wide accesses."""
+    if copy == source:
+        return True
+    held, given = copy.extents, source.extents
+    if not held or not given or len(held) != len(given):
+        return False
+    is_aligned, was_aligned = (
+        each[-1] * source.bits % (8 * WIDEST) == 0 for each in (held, given)
+    )  # fmt: skip
+    larger = all(more >= extent for more, extent in zip(held, given))
+    return larger and (was_aligned or not is_aligned)
