@@ -108,6 +108,19 @@ def test_autocast_in_training() -> None:
     assert moving("scale<float>", backward=True) == [35.5, 32.0]
 
 
+@pytest.mark.parametrize(("operation", "more"), [("aten::mul", 12.0), ("aten::softmax", 0.0)])
+def test_autocast_halves_bytes_between_products(operation: str, more: float) -> None:
+    """Of 48 ms of bytes in the model 24 go likely by half; a softmax stays in 32 bits."""
+    step = products(moved=20 * 3e9)
+    model = step.frame(step.top, "Model.forward", 5)
+    op = step.op(model, operation, bytes=20 * 0.048 * 3e12)
+    step.launch(op, "scale<float>", 60 * MS)
+    step.launch(step.op(step.top, "aten::add", backward=True), "adds", 0.1 * MS, backward=True)
+    gain = found(step.profile(NARROW), "precision")[0].program_gain
+    assert gain is not None
+    assert 160.1 * (1 - 1 / gain.mid) == pytest.approx(35.5 + more, abs=0.05)
+
+
 @pytest.mark.parametrize(("slack", "advised"), [(0.4, True), (0.6, False)])
 def test_autocast_is_not_advised_where_launches_come_late(slack: float, advised: bool) -> None:
     """Each cast would be one launch more."""
