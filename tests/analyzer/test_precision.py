@@ -237,7 +237,7 @@ def test_kernels_of_tensor_cores_and_others(kernel: str) -> None:
 )
 def test_bytes_beside_products_in_tf32_halve_where_a_program_only_infers(kernel: str) -> None:
     """Bytes take 30 ms of the other kernel's 60 at the memory's peak: 15 go at most, and half of
-    the product's 40 ms; in training nothing is told."""
+    the product's 40 ms; in training, or before late launches, nothing is told."""
     step = products(kernel)
     moved = step.op(step.top, "aten::mul", bytes=20 * 30e-3 * 3e12)
     step.launch(moved, "elementwise<float>", 60 * MS)
@@ -246,6 +246,12 @@ def test_bytes_beside_products_in_tf32_halve_where_a_program_only_infers(kernel:
     assert gain is not None
     saved = [1 - 1 / each for each in (gain.low, gain.mid, gain.high)]
     assert saved == pytest.approx([0.25 * 15 / 160, (0.85 * 15 + 0.33 * 40) / 160, 50 / 160])
+    late = products(kernel)
+    late.builder.declare(Metric("slack_time", "ns"))
+    (product,) = late.kernels
+    late.builder.add(product, "slack_time", 0.6 * 40 * MS)
+    assert found(products(kernel).profile(peaks), "precision")
+    assert not found(late.profile(peaks), "precision")
     step.launch(step.op(step.top, "MulBackward0", backward=True), "grad", MS, backward=True)
     assert not found(step.profile(peaks), "precision")
 

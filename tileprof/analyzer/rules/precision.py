@@ -15,9 +15,10 @@ bfloat16 is faster there, and where a program only infers, weights and activatio
 bytes of all other kernels too: of these, the time that the bytes take at the memory's peak halves,
 not what is spent on indices. That holds too where products round to TF32 already. In training,
 autocast casts the operands of products, which takes time, and launches a kernel for each cast, so
-it is not advised where launches come late. Operations between products then get 16 bits, but for
-those that autocast runs in 32, and sums with tensors that stay in 32. Where bfloat16 brings no more
-than TF32, it is left out.
+it is not advised where launches come late; neither is bfloat16 beside TF32, with which ten of
+13 models became slower there (H200, 2026-11). Operations between products get 16 bits by autocast,
+but for those that it runs in 32, and sums with tensors that stay in 32. Where bfloat16 brings no
+more than TF32, it is left out.
 """
 
 from __future__ import annotations
@@ -298,9 +299,10 @@ def _beside_tf32(tree: Contexts, roofs: Floors) -> Iterator[Draft]:
     multiplied = float(tree.time[products | layouts].sum())
     pairs = zip(PRECISION_OF_BYTES, PRECISION_OF_TF32, strict=True)
     low, mid, high = (part * floors / 2 + other * multiplied for part, other in pairs)
-    if tree.share(mid) < COOL:
-        return
     nodes = (*np.flatnonzero(products | layouts).tolist(), *others)
+    late = bool(nodes) and 1 - tree.exposed_recorded(nodes) >= PRECISION_HIDDEN
+    if late or tree.share(mid) < COOL:
+        return
     first = int(np.flatnonzero(products)[tree.time[products].argmax()])
     told = f"{shortened(names[first])} multiplies 32-bit floats, rounded to TF32"
     yield Draft(
