@@ -335,6 +335,28 @@ def test_modules_of_others_become_programs(tmp_path: Path) -> None:
     assert problems.hash_of(tmp_path) != problems.hash_of(ROOT)
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [("self.layer(x)", ""), ("self.layer(x).relu().add_(1)", "modified by an inplace operation"),
+     ("self.layer(x[:, :3])", "")],
+)  # fmt: skip
+@pytest.mark.usefixtures("forked_of_torch")
+def test_trainings_that_cannot_run_are_known_before(line: str, fault: str, tmp_path: Path) -> None:
+    """Gradients that fail by shapes alone are the author's; a forward pass may fail by the device
+    that has no data."""
+    pytest.importorskip("torch")
+    folder = tmp_path / problems.FOLDER
+    folder.mkdir(parents=True)
+    text = PROBLEM.replace("self.layer(x)", line)
+    assert line in text
+    for number in range(6):
+        (folder / f"{number}_Some.py").write_text(text)
+    trained = [each for each in problems.written(tmp_path, tmp_path / "scripts")
+               if each.name.endswith("_train")]  # fmt: skip
+    found = problems.failing(trained[0])
+    assert (fault in found) if fault else not found
+
+
 # -- what is published
 
 

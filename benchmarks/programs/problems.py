@@ -9,15 +9,17 @@ The problems and what is done with each are drawn by number; nobody chose them.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import random
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .catalog import SCRIPTS, Program
 
-__all__ = ["FOLDER", "SEED", "hash_of", "written"]
+__all__ = ["FOLDER", "SEED", "failing", "hash_of", "written"]
 
 FOLDER = "KernelBench/level3"
 """Where the problems are in the checkout."""
@@ -95,7 +97,8 @@ def main():
     )
     forward = torch.compile(model) if changed("compile") else model
     if changed("cuda-graph"):
-        forward = torch.cuda.make_graphed_callables(model, tuple(inputs))
+        # A layer whose result nobody reads has parameters without gradients.
+        forward = torch.cuda.make_graphed_callables(model, tuple(inputs), allow_unused_input=True)
     for _ in steps(size(60, 6), 1):
         optimizer.zero_grad()
         with torch.autocast(device(), torch.bfloat16, enabled=changed("bf16")):
@@ -123,6 +126,41 @@ def written(checkout: Path, folder: Path) -> tuple[Program, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(SCRIPTS / "stepping.py", folder)
     return tuple(_programs(problems, folder))
+
+
+def failing(program: Program) -> str:
+    """Return why a training cannot run even as its author wrote it; nothing where it may run.
+
+    Two steps are done by shapes alone, on PyTorch's meta device. Errors of gradients count: they
+    are the same on every device. Those of a forward pass may be of that device.
+    """
+    torch: Any = importlib.import_module("torch")
+    text = program.script.read_text().partition(_START)[0]
+    if "training" not in program.kind:
+        return ""
+    names: dict[str, Any] = {"__name__": program.name}
+    try:
+        with torch.device("meta"):
+            exec(compile(text, str(program.script), "exec"), names)
+            model, inputs = names["Model"](*names["get_init_inputs"]()), names["get_inputs"]()
+            losses = (_first(model(*inputs)).float().square().mean() for _ in range(2))
+            return next(filter(None, map(_fault_of_gradients, losses)), "")
+    except Exception:
+        return ""
+
+
+def _first(result: Any) -> Any:
+    return _first(result[0]) if isinstance(result, tuple | list) else result
+
+
+def _fault_of_gradients(loss: Any) -> str:
+    try:
+        loss.backward()
+    except NotImplementedError:
+        return ""
+    except RuntimeError as fault:
+        return str(fault).partition(": [")[0].partition(" Saved ")[0]
+    return ""
 
 
 def hash_of(checkout: Path) -> str:

@@ -386,6 +386,8 @@ def _run(args: argparse.Namespace, begin: float) -> int:
     for program in programs:
         if lacking := missing(program):
             record["skipped"][program.name] = f"no {lacking}"
+        elif args.problems and (fault := problems.failing(program)):
+            record["skipped"][program.name] = f"fails as its author wrote it: {fault}"
     there = [each for each in programs if each.name not in record["skipped"]]
     longest = 0.0
 

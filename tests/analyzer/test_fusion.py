@@ -48,6 +48,51 @@ def test_a_run_and_its_gain() -> None:
     assert "torch.nn.functional.gelu" in finding.author
 
 
+def test_what_is_outside_of_the_model_goes_at_most() -> None:
+    """Of two kernels of the model half goes likely three quarters; those of a loss stay then, since
+    compiling the model does not reach them."""
+    step = Step()
+    model = step.frame(step.top, "Model.forward", 10)
+    loss = step.frame(step.top, "train", 20)
+    for above, names in ((model, "ab"), (loss, "cd")):
+        for name in names:
+            step.launch(step.op(above, f"aten::{name}"), "elementwise_kernel", 20 * LONG)
+    step.launch(step.op(loss, "aten::mm"), "nvjet_hsh", 20 * 4 * LONG)
+    finding = only(step.profile(), "fusion")
+    gain = finding.program_gain
+    assert gain is not None
+    low, mid, high = (1 / (1 - part / 8) for part in (0.5, 0.75, 2.0))
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
+    assert finding.title.startswith("2 memory-bound kernels")
+    assert any("outside of the model" in each.text for each in finding.evidence)
+
+
+def test_a_copy_on_the_device_is_part_of_a_run() -> None:
+    """A clone between two operations by element is one of three kernels, of which two go."""
+    step = Step()
+    for name in ("mul", "clone", "add"):
+        op = step.op(step.top, f"aten::{name}")
+        if name == "clone":
+            step.copy(op, "DtoD", 20 * LONG)
+        else:
+            step.launch(op, "elementwise_kernel", 20 * LONG)
+    gain = only(step.profile(), "fusion").program_gain
+    assert gain is not None
+    assert gain.mid == pytest.approx(1 / (1 - 0.75 * 2 / 3))
+
+
+def test_runs_follow_launches_and_not_first_frames() -> None:
+    """The frame of a ReLU that was seen before its norm ends no run: the norm is launched first."""
+    step = Step()
+    relu, norm = (step.frame(step.top, f"{name}.forward", 5) for name in ("ReLU", "Norm"))
+    step.launch(step.op(norm, "aten::batch_norm"), "bn_fw_inf", 20 * LONG)
+    step.launch(step.op(relu, "aten::relu"), "elementwise_kernel", 20 * LONG)
+    step.launch(step.op(step.frame(step.top, "Linear.forward", 6), "aten::mm"), "nvjet", 20 * LONG)
+    step.launch(step.op(relu, "aten::mm"), "nvjet_late", 20 * LONG)
+    finding = only(step.profile(), "fusion")
+    assert finding.title.startswith("2 memory-bound kernels")
+
+
 @pytest.mark.parametrize(("rate", "kernels"), [(1e12, 4), (20e12, 2)])
 def test_a_product_that_hardly_multiplies_is_part_of_a_run(rate: float, kernels: int) -> None:
     """At 1 TFLOP/s of 60 a product of 50 µs is bound by its bytes, as its neighbours are; at 20 it

@@ -108,6 +108,19 @@ def test_autocast_in_training() -> None:
     assert moving("scale<float>", backward=True) == [35.5, 32.0]
 
 
+@pytest.mark.parametrize(("operation", "more"), [("aten::mul", 12.0), ("aten::softmax", 0.0)])
+def test_autocast_halves_bytes_between_products(operation: str, more: float) -> None:
+    """Of 48 ms of bytes in the model 24 go likely by half; a softmax stays in 32 bits."""
+    step = products(moved=20 * 3e9)
+    model = step.frame(step.top, "Model.forward", 5)
+    op = step.op(model, operation, bytes=20 * 0.048 * 3e12)
+    step.launch(op, "scale<float>", 60 * MS)
+    step.launch(step.op(step.top, "aten::add", backward=True), "adds", 0.1 * MS, backward=True)
+    gain = found(step.profile(NARROW), "precision")[0].program_gain
+    assert gain is not None
+    assert 160.1 * (1 - 1 / gain.mid) == pytest.approx(35.5 + more, abs=0.05)
+
+
 @pytest.mark.parametrize(("slack", "advised"), [(0.4, True), (0.6, False)])
 def test_autocast_is_not_advised_where_launches_come_late(slack: float, advised: bool) -> None:
     """Each cast would be one launch more."""
@@ -224,7 +237,7 @@ def test_kernels_of_tensor_cores_and_others(kernel: str) -> None:
 )
 def test_bytes_beside_products_in_tf32_halve_where_a_program_only_infers(kernel: str) -> None:
     """Bytes take 30 ms of the other kernel's 60 at the memory's peak: 15 go at most, and half of
-    the product's 40 ms; in training nothing is told."""
+    the product's 40 ms; in training, or before late launches, nothing is told."""
     step = products(kernel)
     moved = step.op(step.top, "aten::mul", bytes=20 * 30e-3 * 3e12)
     step.launch(moved, "elementwise<float>", 60 * MS)
@@ -233,6 +246,12 @@ def test_bytes_beside_products_in_tf32_halve_where_a_program_only_infers(kernel:
     assert gain is not None
     saved = [1 - 1 / each for each in (gain.low, gain.mid, gain.high)]
     assert saved == pytest.approx([0.25 * 15 / 160, (0.85 * 15 + 0.33 * 40) / 160, 50 / 160])
+    late = products(kernel)
+    late.builder.declare(Metric("slack_time", "ns"))
+    (product,) = (node for node, name in late.kernels.items() if name == kernel)
+    late.builder.add(product, "slack_time", 0.6 * 40 * MS)
+    assert found(products(kernel).profile(peaks), "precision")
+    assert not found(late.profile(peaks), "precision")
     step.launch(step.op(step.top, "MulBackward0", backward=True), "grad", MS, backward=True)
     assert not found(step.profile(peaks), "precision")
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.steps import DEPENDENT, LATE, MS, Step
 from tileprof.analyzer.program.steady import Steps
-from tileprof.profile import TreeBuilder
+from tileprof.profile import Sketch, TreeBuilder
 
 HOST, DATA = "waiting for the host", "waiting for data"
 
@@ -40,6 +40,18 @@ def test_a_scope_that_holds_little_is_no_step() -> None:
     step.launch(step.op(line, "aten::mm"), "nvjet_hsh", 8 * MS, gaps={LATE: MS})
     step.idle(line, HOST, 90 * MS, 1)
     assert milliseconds(step) == pytest.approx(10)
+
+
+def test_gaps_of_first_steps_do_not_lengthen_the_others() -> None:
+    """Three gaps of 100 ms before late launches, of 60, count as the others do: 1 ms each."""
+    step = Step(visits=60)
+    op = step.op(step.top, "aten::mm")
+    step.launch(op, "nvjet_hsh", 60 * 9e6)
+    gap = step.idle(op, LATE, 57 * 1e6 + 3 * 100e6)
+    profile = step.profile()
+    assert Steps(profile).time == pytest.approx(60 * 9e6 + 357e6)
+    profile.tables.sketches[gap, "idle_time"] = Sketch.of([1e6] * 57 + [100e6] * 3)
+    assert Steps(profile).time == pytest.approx(60 * 10e6, rel=0.01)
 
 
 def test_a_gap_of_every_other_step() -> None:

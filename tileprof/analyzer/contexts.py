@@ -149,7 +149,7 @@ class Contexts(Nodes):
     @cached_property
     def gaps(self) -> Column:
         """Own idle time of devices, of gaps that come in each step, ns."""
-        return np.where(self.steps.again, self.own("idle_time"), 0.0)
+        return np.where(self.steps.again, self.steps.idle, 0.0)
 
     @cached_property
     def least_gap(self) -> float:

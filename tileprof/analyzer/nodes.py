@@ -120,24 +120,30 @@ class Nodes:
 
     # -- in order
 
-    @cached_property
-    def order(self) -> list[int]:
-        """All nodes, each before those below it, siblings as they were first seen."""
-        found, left = list[int](), self.profile.roots()[::-1]
+    def _in_order(self, kernels: Mask) -> Iterator[int]:
+        """Yield these kernels, those of one call together, and calls by their first launch: ids of
+        kernels are in the order of launches, those of the frames and operations around them are
+        not always."""
+        count, profile = len(self.parents), self.profile
+        first = np.where(kernels, np.arange(count), count)
+        for level in reversed(profile.levels[1:]):
+            np.minimum.at(first, self.parents[level], first[level])
+        left = profile.roots()
+        left.sort(key=lambda node: -first[node])
         while left:
-            found.append(left.pop())
-            left += self.profile.children(found[-1])[::-1]
-        return found
+            node = left.pop()
+            if kernels[node]:
+                yield node
+            below = [each for each in profile.children(node) if first[each] < count]
+            left += sorted(below, key=lambda each: -first[each])
 
     def runs(self, kernels: Mask, key: Callable[[int], Hashable]) -> Iterator[list[int]]:
         """Kernels in a row, of one pass (forward or backward), that have a key in common.
 
         One whose key is None is in no run, and ends the one before it.
         """
-        order = [node for node in self.order if kernels[node]]
-        for backward in (False, True):
-            of_pass = (node for node in order if self.backward[node] == backward)
-            for found, nodes in itertools.groupby(of_pass, key):
+        for of_pass in (kernels & ~self.backward, kernels & self.backward):
+            for found, nodes in itertools.groupby(self._in_order(of_pass), key):
                 if found is not None:
                     yield list(nodes)
 

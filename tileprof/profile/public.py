@@ -35,6 +35,7 @@ from tileprof.profile.transform.closures import optimizers_work
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.frames import (
     Frames,
+    is_module,
     labelled,
     users,
     with_frames,
@@ -71,8 +72,9 @@ __all__ = [
     "Tables", "TensorArgument", "Timeline", "TimelineEvents", "Track", "TrackSums", "TrackTotals",
     "TreeBuilder",
     "as_shown", "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if",
-    "filter_nodes", "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled",
-    "leave_out", "limit_depth", "load", "merge", "merge_by", "of_jax", "optimizers_work", "prune",
+    "filter_nodes", "flat", "from_literal", "grouped", "inside_kernels", "is_installed",
+    "is_module", "labelled", "leave_out", "limit_depth", "load", "merge", "merge_by", "of_jax",
+    "optimizers_work", "prune",
     "rank_of", "runs_jax", "save", "seen_at", "split_sketches", "step_times", "to_hatchet",
     "to_json", "to_literal", "trials_of_xla", "users", "whole_kernels", "with_frames",
     "with_module_names", "with_whole_modules", "without_native_libraries",

@@ -17,6 +17,7 @@ import numpy as np
 
 from tileprof.analyzer.numbers.programs import (
     STEADY_FEWEST,
+    STEADY_FIRST,
     STEADY_MANY,
     STEADY_NEARLY_ALL,
     STEADY_ONCE,
@@ -37,7 +38,8 @@ from tileprof.analyzer.program.masks import (
 from tileprof.analyzer.program.user_loops import UserLoop, long_loops
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, trials_of_xla, whole_kernels
-from tileprof.profile.node_names import FOR_DATA, FOR_HOST, ONLY_COPIES
+from tileprof.profile.node_names import FOR_DATA, FOR_HOST, LATE, ONLY_COPIES
+from tileprof.profile.sketch import value_of
 
 _LONG = (FOR_HOST, FOR_DATA)
 
@@ -55,8 +57,20 @@ class Steps:
 
     @cached_property
     def idle(self) -> Column:
-        """What devices had nothing to do, by node, ns."""
-        return own(self.profile, "idle_time")
+        """What devices had nothing to do, by node, ns.
+
+        Of gaps before late launches, as many as come in the first steps count as the next shorter
+        ones: there each operation is loaded, and libraries choose their kernels.
+        """
+        found, sketches = own(self.profile, "idle_time"), self.profile.tables.sketches
+        late = where(self.profile, lambda symbol: symbol.name == LATE) & (found > 0)
+        for node in np.flatnonzero(late & (self.visits > STEADY_MANY)).tolist():
+            if sketch := sketches.get((node, "idle_time")):
+                values = value_of(sketch.buckets)
+                usual = sketch.quantile(1 - STEADY_FIRST / self.visits[node])
+                shorter = np.minimum(values, usual) @ sketch.counts
+                found[node] *= float(shorter / (values @ sketch.counts))
+        return found
 
     @cached_property
     def late(self) -> Mask:
@@ -206,12 +220,17 @@ class Steps:
         return seen
 
     @cached_property
-    def least(self) -> Column:
-        """By node, how often is every other visit of its step; twice, where steps have no scope."""
+    def visits(self) -> Column:
+        """By node, how many steps there were; 0 where steps have no scope."""
         visits = np.where(self.loops >= 0, self.count[self.loops], 0.0)
         for loop in self.users_loops:
             visits[loop.inside] = loop.iterations
-        return np.maximum(2.0, visits / 2)
+        return visits
+
+    @cached_property
+    def least(self) -> Column:
+        """By node, how often is every other visit of its step; twice, where steps have no scope."""
+        return np.maximum(2.0, self.visits / 2)
 
     @cached_property
     def time(self) -> float:

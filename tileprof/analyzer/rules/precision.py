@@ -15,15 +15,17 @@ bfloat16 is faster there, and where a program only infers, weights and activatio
 bytes of all other kernels too: of these, the time that the bytes take at the memory's peak halves,
 not what is spent on indices. That holds too where products round to TF32 already. In training,
 autocast casts the operands of products, which takes time, and launches a kernel for each cast, so
-it is not advised where launches come late. Where bfloat16 brings no more than TF32, it is left out.
+it is not advised where launches come late; neither is bfloat16 beside TF32, with which ten of
+13 models became slower there (H200, 2026-11). Operations between products get 16 bits by autocast,
+but for those that it runs in 32, and sums with tensors that stay in 32. Where bfloat16 brings no
+more than TF32, it is left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,6 +33,7 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import plain as shortened
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers.shared import COLD, COOL, HARDLY_MULTIPLIES
@@ -42,6 +45,7 @@ from tileprof.analyzer.program.convolutions import (
 )
 from tileprof.analyzer.program.masks import kind, nearest
 from tileprof.analyzer.rules.numbers.work import (
+    PRECISION_BETWEEN,
     PRECISION_BEYOND,
     PRECISION_HALVED,
     PRECISION_HIDDEN,
@@ -50,7 +54,7 @@ from tileprof.analyzer.rules.numbers.work import (
     PRECISION_OF_TF32,
     PRECISION_PACES,
 )
-from tileprof.profile import DevicePeak
+from tileprof.profile import DevicePeak, is_module
 
 _PLAIN = re.compile(
     r"sgemm|ffma|simt.*gemm|gemm_f32f32_|implicit_convolve_sgemm|scudnn"
@@ -62,6 +66,11 @@ _TENSOR = re.compile(
 )
 _OTHER_TYPES = re.compile(r"bf16|f16|bfloat16|half|double|\blong\b|\bint\b|\bbool\b", re.IGNORECASE)
 _FLOATS = re.compile(r"\bfloat\b|f32", re.IGNORECASE)
+_WIDE = re.compile(
+    r"^aten::(_?(log_)?softmax|(native_)?(layer|group)_norm|pow|exp|log|sum|prod|cumsum|mean|norm"
+    r"|linalg_vector_norm|rsqrt|softplus|\w*_loss\w*)$"
+)
+"""Operations that autocast runs in 32 bits, as PyTorch 2.13 lists them, that models have."""
 _OLD, _NEW, _NARROW = "fma_float32", "tensor_tf32", "tensor_bfloat16"
 _TF32 = (
     "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores:"
@@ -112,7 +121,8 @@ def find(program: Program) -> Iterator[Draft]:
     late = 1 - tree.exposed_recorded(nodes) >= PRECISION_HIDDEN
     if not tree.jax[node] and late:
         advice, fixes = _WITHOUT_CASTS, _FIXES[:1]
-    static = Evidence("static", f"{plain[0].name} multiplies 32-bit floats without tensor cores")
+    name = shortened(plain[0].name)
+    static = Evidence("static", f"{name} multiplies 32-bit floats without tensor cores")
     if not time:
         yield Draft("warning", _title(len(plain)), place, (static,), advice, fixes=fixes)
         return
@@ -132,7 +142,8 @@ def find(program: Program) -> Iterator[Draft]:
         narrow = _in_bfloat16(tree, roofs, plain, known, late)
     if narrow is not None and saved is not None and _brings_more(tree, narrow, nodes, saved[1]):
         told = (*evidence, _measured(plain, known, _NARROW), *narrow.evidence)
-        whole = replace(place, kernel="")
+        at = int(tree.ops[node])
+        whole = tree.place(at if at >= 0 else node)
         yield Draft("suggestion", narrow.title, whole, told, narrow.advice, "",
                     tree.saving(*narrow.times), nodes=narrow.nodes, fixes=_FIXES[1:])  # fmt: skip
     evidence += [_measured(plain, known, _NEW)] if known else []
@@ -170,7 +181,8 @@ def _is_plain(name: str) -> bool:
 
 
 def _title(count: int) -> str:
-    return f"{count} kernel{'s' * (count > 1)} multiply 32-bit floats without tensor cores"
+    what = "kernels multiply" if count > 1 else "kernel multiplies"
+    return f"{count} {what} 32-bit floats without tensor cores"
 
 
 def _brings_more(tree: Contexts, narrow: _Narrow, nodes: tuple[int, ...], saved: float) -> bool:
@@ -256,8 +268,12 @@ def _in_bfloat16(
     products = tuple(node for case in plain for node in case.nodes)
     if tree.where(lambda symbol: symbol.phase.endswith("backward")).any():
         title = "Products of 32-bit floats could have bfloat16 operands under autocast"
-        times = _saved(tree, plain, peaks, _NARROW, width=0.5, cast=1.0)
-        return None if late else _Narrow(times, products, title, _AUTOCAST, ())
+        low, mid, high = _saved(tree, plain, peaks, _NARROW, width=0.5, cast=1.0)
+        others = sorted(set(_narrowed_by_autocast(tree, roofs)) - set(products))
+        floors, time = (float(each[others].sum()) for each in (roofs.floor, tree.time))
+        times = (low, mid + PRECISION_BETWEEN * floors / 2, high + time / 2)
+        between = (_halves(tree, others, floors, "may halve"),) if others else ()
+        return None if late else _Narrow(times, (*products, *others), title, _AUTOCAST, between)
     others = sorted(set(_moving_floats(tree, roofs)) - set(products))
     low, mid, high = _saved(tree, plain, peaks, _NARROW, width=0.5)
     floors, time = (float(each[others].sum()) for each in (roofs.floor, tree.time))
@@ -283,13 +299,14 @@ def _beside_tf32(tree: Contexts, roofs: Floors) -> Iterator[Draft]:
     multiplied = float(tree.time[products | layouts].sum())
     pairs = zip(PRECISION_OF_BYTES, PRECISION_OF_TF32, strict=True)
     low, mid, high = (part * floors / 2 + other * multiplied for part, other in pairs)
-    if tree.share(mid) < COOL:
-        return
     nodes = (*np.flatnonzero(products | layouts).tolist(), *others)
+    late = bool(nodes) and 1 - tree.exposed_recorded(nodes) >= PRECISION_HIDDEN
+    if late or tree.share(mid) < COOL:
+        return
     first = int(np.flatnonzero(products)[tree.time[products].argmax()])
-    told = f"{names[first]} multiplies 32-bit floats, rounded to TF32"
+    told = f"{shortened(names[first])} multiplies 32-bit floats, rounded to TF32"
     yield Draft(
-        "suggestion", _NARROWER, replace(tree.place(first), kernel=""),
+        "suggestion", _NARROWER, tree.place(int(tree.ops[first])),
         (Evidence("static", told), *([_halves(tree, others, floors)] if others else [])),
         _BFLOAT16, "", tree.saving(low, mid, max(mid, high + (time - floors) / 2)),
         confidence="low", nodes=nodes,
@@ -304,11 +321,20 @@ def _moving_floats(tree: Contexts, roofs: Floors) -> list[int]:
     ]  # fmt: skip
 
 
-def _halves(tree: Contexts, nodes: list[int], floors: float) -> Evidence:
+def _narrowed_by_autocast(tree: Contexts, roofs: Floors) -> list[int]:
+    """Return kernels of the model whose operations autocast leaves in the type of their inputs."""
+    wide = tree.below(tree.where(lambda symbol: bool(_WIDE.search(symbol.name))))
+    inside = tree.below(tree.where(is_module)) & ~wide
+    return [node for node in _moving_floats(tree, roofs) if inside[node]]
+
+
+def _halves(
+    tree: Contexts, nodes: list[int], floors: float, how: Literal["halve", "may halve"] = "halve"
+) -> Evidence:
     """Evidence of kernels whose bytes halve; these take `floors` ns at the memory's peak."""
     text = (
         f"{len(nodes)} kernels that move 32-bit floats take"
-        f" {percent(tree.share(float(tree.time[nodes].sum())))} of {tree.whose}; their bytes halve,"
+        f" {percent(tree.share(float(tree.time[nodes].sum())))} of {tree.whose}; their bytes {how},"
         f" which take {percent(tree.share(floors))} of it at the memory's peak"
     )
     return Evidence("activities", text)

@@ -58,6 +58,7 @@ from tileprof.analyzer.rules.program.numbers import (
 from tileprof.analyzer.rules.source_text.unread_results import UnreadWork, unread_works
 from tileprof.analyzer.shortfalls import rewritten
 from tileprof.once import cached_property
+from tileprof.profile import is_module
 
 _APART = re.compile(
     rf"{PRODUCT_NAMES}|fmha|flash|attention|nccl|sort|fft|scan|embedding|index|gather|scatter"
@@ -87,6 +88,8 @@ class _Run:
     nodes: list[int]
     rewritten: Column
     """By node, the time of a compiler's kernel for the same work, ns."""
+    of_model: bool = True
+    """Whether a module's call is around it, so that compiling the model reaches it."""
 
     @cached_property
     def time(self) -> float:
@@ -161,13 +164,17 @@ def find(program: Program) -> Iterator[Draft]:
     if not runs:
         return
     runs.sort(key=lambda run: -run.above)
-    yield _draft(tree, runs, unread)
+    of_models = [run for run in runs if run.of_model]
+    outside = [run for run in runs if not run.of_model] if of_models else []
+    yield _draft(tree, of_models or runs, outside, unread)
 
 
 def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
     """Runs of kernels of one pass, products and unread work left out; of one where a compiler's
     takes far less."""
-    kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
+    copies = tree.where(lambda symbol: symbol.kind == "memcpy" and symbol.name.startswith("DtoD"))
+    kernels = (tree.kind("kernel") | copies) & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
+    of_models = tree.below(tree.where(is_module))
     for each in unread:
         kernels[list(each.nodes)] = False
     attention = tree.below(written_out(tree))  # which `attention` tells
@@ -176,9 +183,13 @@ def _runs(tree: Contexts, unread: list[UnreadWork]) -> Iterator[_Run]:
     times[list(thin)] = np.minimum(list(thin.values()), times[list(thin)])
     for nodes in tree.runs(
         kernels,
-        lambda node: None if attention[node] or (node not in thin and _apart(tree, node)) else True,
+        lambda node: (
+            None
+            if attention[node] or (node not in thin and _apart(tree, node))
+            else bool(of_models[node])
+        ),
     ):
-        yield from _long_enough(_Run(tree, nodes, times))
+        yield from _long_enough(_Run(tree, nodes, times, bool(of_models[nodes[0]])))
 
 
 def _hardly_multiplying(tree: Contexts, floors: Floors) -> dict[int, float]:
@@ -215,7 +226,9 @@ def _long_enough(run: _Run) -> Iterator[_Run]:
         yield run
 
 
-def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
+def _draft(
+    tree: Contexts, runs: list[_Run], outside: list[_Run], unread: list[UnreadWork]
+) -> Draft:
     count = sum(len(run.nodes) for run in runs)
     time, above = (sum(getattr(run, what) for run in runs) for what in ("time", "above"))
     first = runs[0]
@@ -256,6 +269,13 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
             f" away another {percent(tree.share(FUSION_LAYOUTS[1] * likely))}"
         )
         evidence.append(Evidence("activities", told))
+    beyond = sum(run.above for run in outside)
+    if outside:
+        told = (
+            f"runs outside of the model, as of a loss, take {percent(tree.share(beyond))} more than"
+            " one kernel each would: compiling the model alone leaves them"
+        )
+        evidence.append(Evidence("activities", told))
     gone = sum(each.time for each in unread)
     if tree.share(gone) >= COLD:
         told = (
@@ -271,6 +291,7 @@ def _draft(tree: Contexts, runs: list[_Run], unread: list[UnreadWork]) -> Draft:
         )
     )
     high += (1 - SHORTFALLS_REWRITTEN) * sum(run.longest for run in runs if run.by_rewriting)
+    high += beyond
     of_exposed = tree.exposed(layouts.nodes, likely)
     exposed = (exposed * above + of_exposed * likely + gone) / (above + likely + gone)
     unrecorded += gone + of_exposed * layouts.saved[-1]
