@@ -209,7 +209,7 @@ def absent(entry: Entry) -> str:
     no library."""
     if importlib.util.find_spec("transformers") is None:
         return ""
-    if importlib.util.find_spec(entry["module"]) is not None:
+    if importlib.util.find_spec(entry["module"].rpartition(".")[0]) is not None:
         return ""
     return f"transformers {importlib.metadata.version('transformers')} has no {entry['type']}"
 

@@ -1,6 +1,6 @@
 """Draw architectures of the `transformers` library, and try each on the CPU.
 
-    python -m benchmarks.programs.drawing [--count 24] [-o FILE]
+    python -m benchmarks.programs.drawing [--count 24] [--jobs 2] [--known FILE] [-o FILE]
 
 In: the library's auto mappings and a seed.  Out: `architectures.json`, with the entries that run,
 their sizes and inputs, and every type that was drawn and does not, with the reason.  Nobody chooses
@@ -10,6 +10,7 @@ among those that the type has.  Training and inference alternate.
 Sizes are the defaults of the configuration class.  Where weights with their gradients and what
 AdamW keeps are too large, or a step would take too long, experts, layers and vocabulary are cut by
 half in this order, the same for all.  An input is the first of a few general ones that runs.
+A draw that was cut off goes on with `--known`, the file that it has written so far.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ LONGEST = 512
 """Tokens of a text."""
 _FLOPS, _BYTES, _LAUNCH_S = 45e12, 3.5e12, 8e-6
 """What an H200 does a second in fp32 products and in bytes, and what a launch takes the host."""
-_LIMIT_S = 1200.0
-_PROCESSOR_S = 90
+_LIMIT_S = 600.0
+_PROCESSOR_S = 60
 """Seconds that an attempt may take of a processor."""
 _ADDRESSES = 14 << 30
 """Bytes of address space that an attempt may take."""
@@ -83,6 +84,8 @@ _LABELS = {
     "MODEL_FOR_CTC": "target",
 }  # fmt: skip
 """Auto mappings among which a type's class is drawn, with the kind of their labels."""
+_TOO_MUCH = "too much memory or time on a CPU"
+_TWICE = "its folder was drawn before, or is that of one of our programs"
 _WITH_VOCABULARY = ("_LM", "_TEXT", "_SEQ")
 Json: TypeAlias = dict[str, Any]
 
@@ -169,9 +172,9 @@ def _media(config: Any, names: Mapping[str, Any]) -> Iterator[tuple[dict[str, st
         height, width = _pair(_first(config, "image_size", "img_size") or 224)
         channels = _first(config, "num_channels", "in_channels", "in_chans") or 3
         frames = _first(config, "num_frames")
-        shape = (*([frames] if frames else []), channels, height, width)
+        extents = (*([frames] if frames else []), channels, height, width)
         tokens = height * width / 256 * (frames or 1)
-        yield {"pixel_values": f"torch.randn(BATCH, {', '.join(map(str, shape))})"}, tokens
+        yield {"pixel_values": f"torch.randn(BATCH, {', '.join(map(str, extents))})"}, tokens
     mels = _first(config, "num_mel_bins", "input_feat_per_channel", "feature_size")
     if "input_features" in names and mels:
         frames = 2 * (_first(config, "max_source_positions") or 500)
@@ -307,11 +310,12 @@ def _auto(mapping: str) -> str:
     """Return the auto class of a mapping, as users write it."""
     auto = _library("transformers.models.auto.modeling_auto")
     wanted = getattr(auto, f"{mapping}_MAPPING")
-    return min(
+    names = [
         name
         for name, each in vars(auto).items()
         if name.startswith("AutoModel") and getattr(each, "_model_mapping", None) is wanted
-    )
+    ]
+    return min(names)
 
 
 def attempt(kind: str, mapping: str, mode: str, eager: bool) -> Json:
@@ -434,7 +438,7 @@ def apart(work: Callable[[], Any], seconds: float = _LIMIT_S) -> Any:
             raise UnfitError(f"not over after {seconds:.0f} s on a CPU")
         good, found = ours.recv()
     except EOFError:
-        raise UnfitError("too much memory or time on a CPU") from None
+        raise UnfitError(_TOO_MUCH) from None
     finally:
         process.kill()
         process.join()
@@ -476,8 +480,16 @@ def tried(entry: Json) -> Json:
     return {**entry, "without": found}
 
 
-def draw_all(count: int, keep: Callable[[list[Json], dict[str, str]], None]) -> None:
-    """Keep the first `count` entries of the draw that run, and by type why others do not."""
+def draw_all(
+    count: int, jobs: int, known: Json, keep: Callable[[list[Json], dict[str, str]], None]
+) -> None:
+    """Keep the first `count` entries of the draw that run, and by type why others do not.
+
+    `known` is the record of a draw by this seed that was cut off; its types are not tried again,
+    but for those that took too long then.
+    """
+    entries = {each["type"]: each for each in known.get("drawn", ())}
+    refusals = {kind: why for kind, why in known.get("refused", {}).items() if why != _TOO_MUCH}
     auto = _library("transformers.models.auto.modeling_auto")
     folder_of = _library("transformers.models.auto.configuration_auto").model_type_to_module_name
     held, refused, seen = list[Json](), dict[str, str](), set[str](DEVELOPED)
@@ -485,21 +497,20 @@ def draw_all(count: int, keep: Callable[[list[Json], dict[str, str]], None]) -> 
     kinds = sorted(auto.MODEL_MAPPING_NAMES)
     draw.shuffle(kinds)
     waiting = list[tuple[str, Future[Json] | None]]()
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         for number, kind in enumerate(kinds):
             mapping = draw.choice([name for name in _LABELS
                                    if kind in getattr(auto, f"{name}_MAPPING_NAMES")])  # fmt: skip
             mode, eager = ("train", "infer")[number % 2], draw.random() < 0.5
             work = partial(_entry, kind, mapping, mode, eager)
-            known = folder_of(kind) in seen
-            waiting.append((kind, None if known else pool.submit(apart, work)))
+            tries = folder_of(kind) not in seen and kind not in entries and kind not in refusals
+            waiting.append((kind, pool.submit(apart, work) if tries else None))
             seen.add(folder_of(kind))
         for kind, future in waiting:
-            if future is None:
-                refused[kind] = "its folder was drawn before, or is that of one of our programs"
-                continue
             try:
-                held.append(entry := future.result())
+                if kind in refusals or (future is None and kind not in entries):
+                    raise UnfitError(refusals.get(kind, _TWICE))
+                held.append(entry := future.result() if future else entries[kind])
                 print(f"{len(held)} {entry['class']} {entry['mode']}: {entry['expected_ms']} ms,"
                       f" {entry['parameters'] / 1e6:.0f}e6 parameters, {entry['sizes']},"
                       f" without {entry['without']}", flush=True)  # fmt: skip
@@ -520,6 +531,8 @@ def main() -> int:
     """Draw, try, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--jobs", type=int, default=2, help="architectures tried at once")
+    parser.add_argument("--known", type=Path, metavar="FILE", help="go on with this draw")
     parser.add_argument("-o", "--output", type=Path, default=architectures.DRAWN)
     args = parser.parse_args()
     # Children are forked with what they need.
@@ -528,19 +541,22 @@ def main() -> int:
     gc.freeze()  # else each child goes through all that was imported, again and again
     os.environ["HF_HUB_OFFLINE"] = "1"
 
+    analyzer = analyzer_hash()
+
     def keep(held: list[Json], refused: dict[str, str]) -> None:
         record = {
             "seed": SEED,
             "transformers": _library("transformers").__version__,
             "torch": _library("torch").__version__,
-            "analyzer": analyzer_hash(),
+            "analyzer": analyzer,
             "frozen": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
             "drawn": held,
             "refused": refused,
         }
         args.output.write_text(json.dumps(record, indent=1) + "\n")
 
-    draw_all(args.count, keep)
+    known = json.loads(args.known.read_text()) if args.known else {}
+    draw_all(args.count, args.jobs, known, keep)
     return 0
 
 
