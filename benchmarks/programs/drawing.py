@@ -310,7 +310,7 @@ def _auto(mapping: str) -> str:
     """Return the auto class of a mapping, as users write it."""
     auto = _library("transformers.models.auto.modeling_auto")
     wanted = getattr(auto, f"{mapping}_MAPPING")
-    names = [
+    names: list[str] = [
         name
         for name, each in vars(auto).items()
         if name.startswith("AutoModel") and getattr(each, "_model_mapping", None) is wanted

@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.programs import architectures, drawing
 from benchmarks.programs import run as running
-from benchmarks.programs.catalog import CHANGES
+from benchmarks.programs.catalog import CHANGES, SCRIPTS
 
 sys.path[:0] = ["benchmarks"]
 page_programs: Any = importlib.import_module("page_programs")
@@ -111,7 +111,7 @@ def test_a_script_runs_with_all_its_changes(
     """The loss is the labels' or that of the first floating tensor; switches reach the library."""
     pytest.importorskip("torch")
     (tmp_path / "transformers.py").write_text(LIBRARY)
-    (tmp_path / "stepping.py").write_text((architectures.SCRIPTS / "stepping.py").read_text())
+    (tmp_path / "stepping.py").write_text((SCRIPTS / "stepping.py").read_text())
     program = architectures.program({**ENTRY, "mode": mode, "inputs": inputs}, tmp_path)
     results = []
     for changes in ((), tuple(each for each in program.changes if each != "cuda-graph")):
@@ -159,9 +159,9 @@ def test_what_the_installed_library_lacks_is_skipped_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of it is started; the record names the draw that it is of."""
-    monkeypatch.setattr(architectures.importlib.util, "find_spec",
+    monkeypatch.setattr("importlib.util.find_spec",
                         lambda name: None if "." in name else object())  # fmt: skip
-    monkeypatch.setattr(architectures.importlib.metadata, "version", lambda _: "1.2")
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "1.2")
     output = tmp_path / "found.json"
     words = ["run.py", "--architectures", "--device", "cpu", "--part", "2/24", "-o", str(output)]
     monkeypatch.setattr(sys, "argv", words)
