@@ -83,6 +83,17 @@ def _problems(part: str) -> Step:
                       "-o", "{out}/problems-" + f"{part}of2.json"))  # fmt: skip
 
 
+def _architectures(part: str) -> Step:
+    """Return the step that measures every second drawn architecture of transformers that was never
+    measured."""
+    measured = sorted((ROOT / "benchmarks" / "results").glob("architectures-*.json"))
+    without = ("--without", *map(str, measured)) if measured else ()
+    return Step(900, ("-m", "benchmarks.programs.run", "--architectures", *without,
+                      "--part", f"{part}/2", "--budget", "{seconds}",
+                      "--keep", "{out}/architectures-" + part,
+                      "-o", "{out}/architectures-" + f"{part}of2.json"))  # fmt: skip
+
+
 def _tried(part: str) -> Step:
     """Return the step that tries the changes of every third program, from this number on."""
     return Step(900, ("-m", "benchmarks.programs_tried", "--part", f"{part}/3",
@@ -120,6 +131,8 @@ STEPS = {
     "programs-3": _programs("3"),
     "problems-1": _problems("1"),
     "problems-2": _problems("2"),
+    "architectures-1": _architectures("1"),
+    "architectures-2": _architectures("2"),
     "programs-tried-1": _tried("1"),
     "programs-tried-2": _tried("2"),
     "programs-tried-3": _tried("3"),

@@ -1,8 +1,8 @@
 """Writer of docs/real-programs.md and docs/other-models.md: first suggestions for programs against
 measured changes.
 
-It reads those of `programs*.json` and `problems*.json` that exist. No number is typed by hand;
-misses are listed as well as hits.
+It reads those of `programs*.json`, `problems*.json` and `architectures*.json` that exist. No number
+is typed by hand; misses are listed as well as hits.
 """
 
 from __future__ import annotations
@@ -49,12 +49,20 @@ Terms in the tables:
 """
 OTHERS = """# Models of other authors
 
-This page judges `tileprof report` on models that nobody here wrote: those of
-[KernelBench](https://github.com/ScalingIntelligence/KernelBench), level 3, drawn by number. Each
-has a plain loop around it (`benchmarks/programs/problems.py`): inference in evaluation mode without
-gradients, or training with AdamW; which of the two is drawn as well. Models, inputs and sizes are
-as their authors gave them. `python -m benchmarks.programs.run --problems CHECKOUT` measures them
-with the standard changes that apply to any model. Terms are those of [real
+This page judges `tileprof report` on models that nobody here wrote. Each has a plain loop around
+it: inference in evaluation mode without gradients, or training with AdamW. They have two sources:
+
+- [KernelBench](https://github.com/ScalingIntelligence/KernelBench), level 3: all models, in drawn
+  order, with the inputs and sizes of their authors (`benchmarks/programs/problems.py`,
+  `python -m benchmarks.programs.run --problems CHECKOUT`). Training or inference is drawn as well.
+- Architectures of [transformers](https://github.com/huggingface/transformers), drawn from its auto
+  mappings, with random weights and the sizes that their configuration has by default
+  (`benchmarks/programs/architectures.py`, `python -m benchmarks.programs.run --architectures`).
+  Training and inference alternate. One rule cuts what is too large, for all alike. The frozen list
+  is `benchmarks/programs/architectures.json`: drawn models, what was left out and why, and the hash
+  of the analyzer of that time.
+
+All are measured with the standard changes that apply to any model. Terms are those of [real
 programs](real-programs.md).
 
 A model is measured in one draw only, by an analyzer that was fixed before; the newest draw comes
@@ -79,7 +87,7 @@ FOUR = ("compile", "fused-gelu", "padded-vocabulary", "fused-optimizer")
 
 def others() -> list[Path]:
     """Return the files of results of other authors' models, in the order of their names."""
-    return sorted(RESULTS.glob("problems-*.json"))
+    return sorted((*RESULTS.glob("problems-*.json"), *RESULTS.glob("architectures-*.json")))
 
 
 def files() -> list[Path]:
@@ -99,19 +107,23 @@ def write() -> None:
 def others_page(records: Sequence[Record]) -> Iterator[str]:
     """Yield the lines of the page of other authors' models; records are parts of draws.
 
-    Records of one analyzer are one draw: no model is measured by two of them.
+    Records of one source and analyzer are one draw: no model is measured by two of them.
     """
     yield OTHERS
-    draws = sorted(_runs_by_analyzer(records).values(), key=_date, reverse=True)
-    for number, parts in zip(range(len(draws), 0, -1), draws, strict=True):
-        yield f"## Draw {number}"
-        yield ""
-        yield from _runs(parts)
-        yield ""
-        rows = [row for record in parts for row in record["rows"]]
-        yield from _scores(rows)
-        yield from _programs(rows)
-    yield from _changes([row for parts in draws for record in parts for row in record["rows"]])
+    measured = list[Record]()
+    for key, source in (("architectures", "transformers"), ("problems", "KernelBench")):
+        parts_by_analyzer = _runs_by_analyzer([each for each in records if key in each])
+        draws = sorted(parts_by_analyzer.values(), key=_date, reverse=True)
+        for number, parts in zip(range(len(draws), 0, -1), draws, strict=True):
+            yield f"## {source}, draw {number}"
+            yield ""
+            yield from _runs(parts)
+            yield ""
+            rows = [row for record in parts for row in record["rows"]]
+            yield from _scores(rows)
+            yield from _programs(rows)
+            measured += rows
+    yield from _changes(measured)
 
 
 def page(records: Sequence[Record]) -> Iterator[str]:

@@ -152,7 +152,7 @@ def _way(name: str) -> tuple[str, Callable[[Path, Record, argparse.Namespace], C
         return name, _overhead
     if name == "counters":
         return "show-counters-fresh", _counters
-    if re.fullmatch(r"(programs|problems)-\dof\d", name):
+    if re.fullmatch(r"(programs|problems|architectures)-\dof\d", name):
         return name, _programs
     if re.fullmatch(r"plant-test-\d+-\dof\d", name):
         return name, _defects

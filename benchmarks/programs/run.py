@@ -4,6 +4,7 @@
     python -m benchmarks.programs.run --device cpu --tiny --programs heat_simulation
     python -m benchmarks.programs.run --problems CHECKOUT         models of KernelBench instead
         [--without FILE ...]                                      but for those of these results
+    python -m benchmarks.programs.run --architectures             drawn models of transformers
     python -m benchmarks.programs.run --judge FILE --keep DIR     judge kept profiles again
 
 Each program runs as it is and once with each change, in a process each. They build, compile and
@@ -32,7 +33,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.programs import frozen, problems, scores
+from benchmarks.programs import architectures, frozen, problems, scores
 from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen
 from benchmarks.programs.members import ROOT, FailedError, Member, Settings
 from tileprof import load
@@ -363,9 +364,12 @@ def main() -> int:
 
 def _run(args: argparse.Namespace, begin: float) -> int:
     """Measure the chosen programs, from a time on that counts for the budget."""
-    known = PROGRAMS
+    known, lacking, kind = PROGRAMS, dict[str, str](), "programs"
     if args.problems:
-        known = problems.written(args.problems, args.keep / "scripts")
+        known, kind = problems.written(args.problems, args.keep / "scripts"), "problems"
+    elif args.architectures:
+        known, lacking = architectures.programs(args.keep / "scripts")
+        kind = "architectures"
     measured_before = {
         row["program"] for path in args.without for row in json.loads(path.read_text())["rows"]
     }
@@ -375,7 +379,6 @@ def _run(args: argparse.Namespace, begin: float) -> int:
         for each in chosen((name for name in args.programs.split(",") if name), known)
         if each.name not in measured_before
     ][number - 1 :: of]
-    kind = "problems" if args.problems else "programs"
     name = f"{kind}.json" if of == 1 else f"{kind}-{number}of{of}.json"
     output = args.output or RESULTS / name
     args.memory = memory_of(args.device)
@@ -383,9 +386,13 @@ def _run(args: argparse.Namespace, begin: float) -> int:
               "tiny": args.tiny, "rounds": args.rounds, "rows": [], "skipped": {}}  # fmt: skip
     if args.problems:
         record["problems"] = problems.hash_of(args.problems)
+    elif args.architectures:
+        record["architectures"] = architectures.hash_of()
     for program in programs:
-        if lacking := missing(program):
-            record["skipped"][program.name] = f"no {lacking}"
+        if packages := missing(program):
+            record["skipped"][program.name] = f"no {packages}"
+        elif program.name in lacking:
+            record["skipped"][program.name] = lacking[program.name]
         elif args.problems and (fault := problems.failing(program)):
             record["skipped"][program.name] = f"fails as its author wrote it: {fault}"
     there = [each for each in programs if each.name not in record["skipped"]]
@@ -420,8 +427,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = ", ".join(each.name for each in PROGRAMS)
     parser.add_argument("--programs", default="", help=f"names with commas: {names}")
-    parser.add_argument("--problems", type=Path, metavar="CHECKOUT",
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--problems", type=Path, metavar="CHECKOUT",
                         help="run models of this checkout of KernelBench instead")  # fmt: skip
+    source.add_argument("--architectures", action="store_true",
+                        help="run the drawn architectures of transformers instead")  # fmt: skip
     parser.add_argument("--changes", default="", help="only these changes, with commas")
     parser.add_argument("--without", nargs="+", default=(), type=Path, metavar="FILE",
                         help="leave out programs that these results have")  # fmt: skip

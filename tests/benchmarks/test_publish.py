@@ -106,6 +106,17 @@ def test_parts_of_programs_keep_what_was_published_before(folders: tuple[Path, P
     assert read(results / "programs-1of3-2026-02-03.json")["historical"] == "a rule changed"
 
 
+@pytest.mark.parametrize("source", ["programs", "problems", "architectures"])
+def test_parts_of_all_sources_of_programs_are_published(
+    source: str, folders: tuple[Path, Path]
+) -> None:
+    """Each is a file of the same name in the results."""
+    run, results = folders
+    put(run, **{f"{source}_1of2": record(row("a", 1))})
+    assert publish.main([str(run)], results) == 0
+    assert read(results / f"{source}-1of2.json")["rows"][0]["ours"] == 1
+
+
 @pytest.mark.parametrize(("analyzer", "claims"), [("now", "current"), ("then", "history")])
 def test_generated_defects_claim_this_analyzer_only_where_it_is(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, analyzer: str, claims: str
