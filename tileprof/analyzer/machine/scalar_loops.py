@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tileprof.analyzer.machine.triton_ops import Op, operations
+from tileprof.analyzer.machine.triton_ops import operations
 
 __all__ = ["ScalarLoop", "scalar_loops"]
 

@@ -29,7 +29,7 @@ goes to memory and comes back (`machine_code/moved_again`), or stays there unrea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -140,9 +140,12 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         title = f"each iteration of a loop {kind}s the same bytes again"
         cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
         seen = sampled(code, taken, "are at them or wait for them")
-        own = _of_loads(case, code, each, taken) if kind == "load" else held_up
-        saving = own or eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
-        yield cause.costs(saving, seen)
+        own = _of_loads(code, each, taken) if kind == "load" else held_up
+        alone = kind == "load" and _waits_alone(code, each)
+        saving = eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
+        if alone:
+            own = replace(reach.as_told(case, saving), rows=None)
+        yield cause.costs(own or saving, seen, known=alone)
 
 
 def _done_for(
@@ -183,26 +186,18 @@ def _held_up(case: KernelCase, code: KernelCode, each: Repeated) -> Saving | Non
     return Saving(0, mid, max(mid, left.high), samples=waits)
 
 
-def _of_loads(
-    case: KernelCase, code: KernelCode, each: Repeated, taken: Weights
-) -> Saving | None:  # fmt: skip
+def _of_loads(code: KernelCode, each: Repeated, taken: Weights) -> Saving | None:
     """Return what goes with repeated loads into registers; None for copies, which are waited for
     together.
 
     They come from a cache. A turn that has other loads waits for these as well, which come from
     farther and are asked for at the same time, so only the sure part goes, and no queue with it.
-    Where the others begin only when these are there, and are there before these begin, nothing
-    hides the wait: all of it goes, as far as the kernel's work leaves that. Where a turn has no
-    others, a wait that other warps fill costs nothing.
+    Where it has none, a wait that other warps fill costs nothing.
     """
     if not all(code.instructions[index].name in LOADS for index in each.loads):
         return None
     loads = code.where(lambda one: one.name in LOADS and one.index in each.loop)
-    others = set(loads) - set(each.loads)
-    if others and _waits_alone(code, each, others):
-        whole = eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
-        return replace(reach.as_told(case, whole), rows=None)
-    if others:
+    if set(loads) - set(each.loads):
         most = eliminated(taken, code.whole, REDUNDANT_TRAFFIC_SURE, REDUNDANT_TRAFFIC_SURE)
         return replace(most, rows=None)
     issue = code.taken(code.rows(each.loads, (ISSUED, *FULL)))
@@ -210,14 +205,22 @@ def _of_loads(
     return eliminated(idle, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
 
 
-def _waits_alone(code: KernelCode, each: Repeated, others: Collection[int]) -> bool:
-    """Return whether none of the `others` of a loop's loads is under way while warps wait for the
-    repeated ones."""
-    waits = {load: _waits(code, load) for load in (*each.loads, *others)}
-    first = [range(load, waits[load]) for load in each.loads]
-    ahead = any(0 <= waits[load] < load for load in waits)  # used in the next iteration
-    return not ahead and all(first) and not any(
-        load in own or own[0] in range(load, waits[load]) for own in first for load in others
+def _waits_alone(code: KernelCode, each: Repeated) -> bool:
+    """Return whether a loop has other loads, none of which is under way while warps wait for the
+    repeated ones: then nothing hides that wait, and all of it goes."""
+    loads = [index for index in code.named(*LOADS) if index in each.loop]
+    others = set(loads) - set(each.loads)
+    waits = {load: _waits(code, load) for load in loads}
+    ahead = any(0 <= waits[load] < load for load in loads)  # used in the next iteration
+    first = [range(load, waits[load]) for load in each.loads if load in waits]
+    return (
+        bool(others)
+        and not ahead
+        and bool(first)
+        and all(first)
+        and not any(
+            load in own or own[0] in range(load, waits[load]) for own in first for load in others
+        )
     )
 
 
