@@ -8,7 +8,7 @@ back is needed. One that stores to the same address twice needs one of the two; 
 between, what it stores again is what another thread of its block had stored, in another layout.
 Addresses are alike if the same registers hold them and nothing wrote to these meanwhile, and no
 branch leads to a place between from elsewhere; where a module's text says that a load is of the
-pointers of a store, whichever threads these are of (`machine/stored_values`). Accesses under
+pointers of a store, whichever threads these are of (`machine/triton/stored_values`). Accesses under
 opposite conditions are no pair, nor are those of which the first is under the condition of a branch
 that leads around the other.
 Fences of the device say that others are handed something, so nothing is told of code that has one.
@@ -23,7 +23,7 @@ from functools import lru_cache
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import targets
 from tileprof.analyzer.machine.repeats import address_in, bracket_of, parsed, width_in
-from tileprof.analyzer.machine.stored_values import loaded_again
+from tileprof.analyzer.machine.triton.stored_values import loaded_again
 from tileprof.binary.register_effects import effects
 
 __all__ = ["Reloads", "reloaded_bytes", "reloads_of"]

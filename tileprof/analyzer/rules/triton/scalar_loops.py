@@ -1,8 +1,8 @@
 """Loops in which all threads of a program load the same numbers: a part of `redundant-work`.
 
 Static: a loop of a Triton kernel that loads single numbers and has no tensor
-(`machine/scalar_loops`), as where a program looks through a table for its own place. Dynamic:
-samples at its lines.
+(`machine/triton/scalar_loops`), as where a program looks through a table for its own place.
+Dynamic: samples at its lines.
 
 A vector of the table is one load and a reduction, and a search by halves asks log n numbers.
 Blocks wait there beside others that work, so what surely goes are the slots in which these
@@ -23,7 +23,7 @@ from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import ISSUED
-from tileprof.analyzer.machine.scalar_loops import scalar_loops
+from tileprof.analyzer.machine.triton.scalar_loops import scalar_loops
 from tileprof.analyzer.numbers.shared import COLD, LONGEST_SAVING
 
 _AUTHOR = (
@@ -36,13 +36,14 @@ _AUTHOR = (
 def scalar_searches(case: KernelCase) -> Iterator[Draft]:
     """Yield a finding for each loop over single numbers."""
     code = case.sampled
-    for loop in scalar_loops(code.ttgir) if code else ():
-        where = case.at_lines(code, loop.lines) if code else []
-        if code is None or not where:
+    for lines in scalar_loops(code.ttgir) if code else ():
+        where = case.at_lines(code, lines) if code else []
+        hot = code.hottest(where) if code else None
+        if code is None or hot is None:
             continue
         text = "all threads load the same number in each iteration, and nothing else is done there"
         title = "each program goes through memory number by number in a loop"
-        cause = Cause(title, case.place(case.line(loop.line)), (Evidence("static", text),), _AUTHOR)
+        cause = Cause(title, case.at(hot), (Evidence("static", text),), _AUTHOR)
         taken = np.maximum(code.taken(code.rows(where)), code.waiting_for(where))
         seen = sampled(code, taken, "are at it, or wait for it")
         slots = busy_share(code) * code.n(where, (ISSUED,)) / max(code.issued, 1)

@@ -1,6 +1,6 @@
 """Loops of a Triton kernel that load and compute single numbers only.
 
-In: a module's TTGIR.  Out: such loops, with the lines of what is in them.
+In: a module's TTGIR.  Out: such loops, as the lines of what is in them.
 
     %part = scf.for %each = %c1 to %c65 step %c1 iter_args(%n = %c0) -> (i32) : i32 {
       %p = tt.addptr %starts, %each : !tt.ptr<i32>, i32
@@ -14,27 +14,15 @@ memory changes, is about other programs, and is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tileprof.analyzer.machine.triton_ops import operations
 
-__all__ = ["ScalarLoop", "scalar_loops"]
+__all__ = ["scalar_loops"]
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarLoop:
-    """A loop without tensors."""
-
-    line: int
-    """Line of its first load."""
-    lines: frozenset[int]
-    """Lines of all operations in it."""
-    loads: int
-    """Loads in an iteration."""
-
-
-def scalar_loops(text: str) -> Iterator[ScalarLoop]:
-    """Yield the loops of a module that load numbers and have no tensor."""
+def scalar_loops(text: str) -> Iterator[frozenset[int]]:
+    """Yield the lines of each loop of a module that loads numbers and has no tensor, without that
+    of its head."""
     if "scf.for" not in text:
         return
     for loop in operations(text).walk():
@@ -44,6 +32,6 @@ def scalar_loops(text: str) -> Iterator[ScalarLoop]:
             "tensor<" in each.text or each.name.startswith(("tt.atomic", "tt.call"))
             for each in (loop, *inside)
         )  # fmt: skip
-        if loads and not apart and loads[0].line:
-            lines = frozenset(each.line for each in inside if each.line) - {loop.line}
-            yield ScalarLoop(loads[0].line, lines, len(loads))
+        lines = frozenset(each.line for each in inside) - {loop.line, 0}
+        if loads and lines and not apart:
+            yield lines
