@@ -213,13 +213,15 @@ def _waits_alone(code: KernelCode, each: Repeated) -> bool:
     waits = {load: _waits(code, load) for load in loads}
     ahead = any(0 <= waits[load] < load for load in loads)  # used in the next iteration
     first = [range(load, waits[load]) for load in each.loads if load in waits]
+    # One that nobody is seen to wait for may be there only because others were waited for.
+    last = {load: waits[load] if waits[load] >= 0 else each.loop.stop for load in others}
     return (
         bool(others)
         and not ahead
         and bool(first)
         and all(first)
         and not any(
-            load in own or own[0] in range(load, waits[load]) for own in first for load in others
+            load in own or own[0] in range(load, last[load]) for own in first for load in others
         )
     )
 
