@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = {each.name for name in only for each in groups.get(name, ())} | set(only)
     cases = [each for name, each in every.items() if name in wanted]
     if args.counted:
-        from benchmarks.show_counters.sass import beside as code_beside
+        from benchmarks.show_counters import code_beside
 
         for each in code_beside.text(cases):
             print(each, flush=True)

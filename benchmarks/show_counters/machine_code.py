@@ -17,23 +17,7 @@ from benchmarks.show_counters.pages import drawn
 from tileprof import binary
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.drawing.moved import Way
-from tileprof.runtime.events.access import AccessKind
-
-Key = tuple[str, AccessKind, Way]
-OPCODES: dict[str, Key] = {
-    "LDG": ("global", "read", "threads"),
-    "LDGSTS": ("global", "read", "cp.async"),
-    "STG": ("global", "write", "threads"),
-    "RED": ("global", "atomic", "threads"),
-    "REDG": ("global", "atomic", "threads"),
-    "ATOMG": ("global", "atomic", "threads"),
-    "LDS": ("shared", "read", "threads"),
-    "LDSM": ("shared", "read", "ldmatrix"),
-    "STS": ("shared", "write", "threads"),
-    "STSM": ("shared", "write", "stmatrix"),
-}
-"""Instructions of each kind of request that a page counts."""
+from tileprof.drawing.machine_code.memory import OPCODES, Key
 
 
 @dataclass
@@ -57,7 +41,7 @@ class Beside:
 def beside_code(case: Case) -> dict[tuple[int, Key], Beside]:
     """Return the requests of a kernel's page beside its instructions, by line and kind; line 0 has
     what comes from no line of the kernel's file."""
-    drawing = drawn(case)
+    drawing = drawn(case, machine_code=False)
     found = defaultdict[tuple[int, Key], Beside](Beside)
     program = compile_cuda(drawing.watch.kernels[0], find_target(drawing.target))
     codes = {each.name: each for each in binary.read(program.cubin.bytes).kernels}

@@ -44,14 +44,15 @@ class Shown:
         return held["bytes written"] < held["bytes asked for by writes"]
 
 
-def drawn(case: Case) -> Drawing:
-    """Show a kernel."""
-    return show(case.kernel, *case.arguments(np.random.default_rng(0)), **case.options)
+def drawn(case: Case, machine_code: bool = True) -> Drawing:
+    """Show a kernel; without `machine_code` by its layouts alone."""
+    arguments = case.arguments(np.random.default_rng(0))
+    return show(case.kernel, *arguments, machine_code=machine_code, **case.options)
 
 
-def shown(case: Case) -> Shown:
+def shown(case: Case, machine_code: bool = True) -> Shown:
     """Show a kernel; return what its page says of its launches together."""
-    drawing = drawn(case)
+    drawing = drawn(case, machine_code)
     launches = drawing.watch.launches
     (machine,) = drawing.machines
     every = [each.traffic for each in launches if each.traffic is not None]

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.show_counters.code_beside import Prepared, beside, compared, prepared
 from benchmarks.show_counters.kernels import CASES, Case
-from benchmarks.show_counters.sass.beside import Prepared, beside, compared, prepared
-from benchmarks.show_counters.sass.memory import MisalignedError
-from benchmarks.show_counters.sass.running import ran
 from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show
+from tileprof.drawing.machine_code.memory import MisalignedError
+from tileprof.drawing.machine_code.running import ran
 
 main: Any = importlib.import_module("benchmarks.show_counters.__main__")
 ways: Any = importlib.import_module("tests.drawing.test_ways")

@@ -41,7 +41,7 @@ RUNS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 def drawn(kernel: Callable[..., Any], *args: Any, **options: Any) -> tuple[Drawing, dict[str, Any]]:
     """A drawing and the data of its page, after JSON; arguments are copied."""
-    made = show(kernel, *(np.array(each) for each in args), **options)
+    made = show(kernel, *map(np.array, args), machine_code=False, **options)
     return made, json.loads(json.dumps(document(made.watch, made.machines)))
 
 

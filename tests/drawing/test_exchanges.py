@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.show_counters.code_beside import beside
 from benchmarks.show_counters.kernels import Case
-from benchmarks.show_counters.sass.beside import beside
 from tests.cuda.compiled_kernels import need_machine_code
 from tests.drawing import exchange_kernels as kernels
 from tileprof.drawing import show
@@ -60,7 +60,7 @@ def test_exchanges_are_what_machine_code_asks_for(number: int) -> None:
 def traffic(number: int) -> Traffic:
     """Requests of a call's launch."""
     kernel, arguments, options = CALLS[number]
-    found = show(kernel, *arguments, **options).watch.launches[0].traffic
+    found = show(kernel, *arguments, machine_code=False, **options).watch.launches[0].traffic
     assert found is not None
     return found
 

@@ -93,7 +93,7 @@ def test_many_requests_count_as_each_alone(made: tuple[np.ndarray[Any, Any], int
 
 def traffic(kernel: Callable[..., Any], *args: Any, **options: Any) -> Traffic:
     """Requests of the first launch."""
-    found = show(kernel, *args, **options).watch.launches[0].traffic
+    found = show(kernel, *args, machine_code=False, **options).watch.launches[0].traffic
     assert found is not None
     return found
 
@@ -225,7 +225,7 @@ def held() -> list[tuple[LaunchRun, binary.Function, int]]:
         (by_columns, (*halves, np.ones((5, 256), np.float32)), 5),
     ]
     need_machine_code()
-    made = [show(kernel, *given).watch for kernel, given, _ in calls]
+    made = [show(kernel, *given, machine_code=False).watch for kernel, given, _ in calls]
     programs = [compile_cuda(each.kernels[0], find_target("sm_90a")) for each in made]
     compile_together(programs)
     return [
@@ -249,7 +249,7 @@ def drawings() -> Drawings:
         "sparse": (sparse.sparse_attention, *SPARSE[:3], *LISTS),
         "listed": (listed, a, b, np.array([0, 3, 3, 7], np.int32)),
     }
-    made = {name: show(*call).watch for name, call in calls.items()}
+    made = {name: show(*call, machine_code=False).watch for name, call in calls.items()}
     programs = [compile_cuda(each.kernels[0], find_target("sm_90a")) for each in made.values()]
     compile_together(programs)
     return {
@@ -313,7 +313,9 @@ def test_points_of_a_vector_load_a_byte_of_shared_memory_once(drawings: Drawings
 
 def test_rows_read_twice_are_what_an_h200_counted() -> None:
     """All loads are those of the first loop."""
-    launch = show(norm_in_parts, np.ones((256, 2048), np.float32)).watch.launches[0]
+    launch = show(
+        norm_in_parts, np.ones((256, 2048), np.float32), machine_code=False
+    ).watch.launches[0]
     assert launch.traffic is not None
     # Sectors, requests and bytes of loads of TileLang's `rms_norm_splitk`, which has the same
     # accesses, on an H200, 2026-11-28: l1tex__t_sectors_pipe_lsu_mem_global_op_ld and others.
@@ -334,7 +336,7 @@ def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
 
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
     """Of 70 rows of Q, K and V of a head, 64 wide, it fills in those outside: tiles have 128."""
-    made = show(partial(study("attention").main, length=70, heads=1, groups=1))
+    made = show(partial(study("attention").main, length=70, heads=1, groups=1), machine_code=False)
     for launch in made.watch.launches:
         assert launch.traffic is not None
         fetched = launch.traffic.total("global", "read", "TMA").bytes
@@ -462,7 +464,7 @@ def test_stores_of_both_branches_are_one_where_machine_code_has_one(
     of them for the lanes that are there."""
     need_machine_code()
     keep = (np.arange(shape[0] * shape[1]) % 3).reshape(shape).astype(np.uint8)
-    made = show(kernel, np.ones(shape, dtype), keep)
+    made = show(kernel, np.ones(shape, dtype), keep, machine_code=False)
     (launch,) = made.watch.launches
     assert launch.traffic is not None
     assert launch.traffic.total("global", "write").requests == shape[0] * stores
@@ -473,7 +475,9 @@ def test_stores_of_both_branches_are_one_where_machine_code_has_one(
 
 def test_a_scale_of_rows_is_loaded_once_for_all_vectors_of_a_thread() -> None:
     """A thread has 12 points of a row in 3 vectors; 4 warps load one scale a lane."""
-    made = show(scaled_inside, np.ones((13, 96), np.float32), np.ones(13, np.float32))
+    made = show(
+        scaled_inside, np.ones((13, 96), np.float32), np.ones(13, np.float32), machine_code=False
+    )
     (launch,) = made.watch.launches
     assert launch.traffic is not None
     loads = [m for p, m in launch.traffic.places.items() if p.buffer == "Scale"]
@@ -556,7 +560,7 @@ def test_lanes_that_begin_with_another_register() -> None:
 def test_counting_leaves_arguments_alone() -> None:
     """A kernel that adds 1 in place adds it once."""
     rows, at = np.zeros((16, 8), np.float32), np.array([12, 13, 14, 15], np.int32)
-    show(scattered, rows, at)
+    show(scattered, rows, at, machine_code=False)
     assert rows.max() == 1
 
 
@@ -571,6 +575,6 @@ def test_an_error_of_the_kernel_is_that_of_its_own_program() -> None:
 def test_a_kernel_that_does_not_fit_has_no_requests() -> None:
     """The page says why it does not."""
     ones = np.ones(64, np.float32)
-    made = show(large, ones, np.zeros(1, np.float32))
+    made = show(large, ones, np.zeros(1, np.float32), machine_code=False)
     assert made.machines[0].problem
     assert made.watch.launches[0].traffic is None

@@ -103,6 +103,8 @@ class Machine:
     """The kernel after all passes."""
     unaligned: frozenset[int] = frozenset()
     """Positions of parameters that it is compiled for as ones that are not aligned."""
+    program: CudaProgram | None = None
+    """The program that a launch runs; None where the kernel cannot run on the target."""
 
 
 def machine_of(
@@ -139,7 +141,7 @@ def machine_of(
     buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
     return Machine(
         target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"], made.kernel,
-        unaligned,
+        unaligned, made,
     )  # fmt: skip
 
 

@@ -75,6 +75,8 @@ class Traffic:
     places: dict[Place, Moved] = field(default_factory=dict)
     uncounted: dict[tuple[int, str, Uncounted], None] = field(default_factory=dict)
     """Line, op and kind of what accesses shared memory beside these."""
+    by_machine_code: bool = False
+    """Whether the machine code ran; otherwise numbers follow from layouts."""
 
     def total(
         self, space: ir.Space, access: AccessKind | None = None, way: Way | None = None

@@ -78,6 +78,7 @@ class _Run:
     watch: Watch
     target: str
     controls: Controls | None
+    machine_code: bool
     machines: list[Machine] = field(default_factory=list)
     _known: dict[tuple[int, tuple[int, ...], frozenset[int]], Machine] = field(default_factory=dict)
     """Kernels by number, values of symbols and tensors that are not aligned."""
@@ -94,7 +95,7 @@ class _Run:
         machine = self._known[known]
         if at == len(self.machines):
             self.machines.append(machine)
-        self._traffic = traffic_of(machine, values, symbols, self.controls)
+        self._traffic = traffic_of(machine, values, symbols, self.controls, self.machine_code)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch; those of the counted run come in the same order."""
@@ -120,6 +121,7 @@ def show(
     *args: Any,
     blocks: Blocks = None,
     target: str = DEFAULT_TARGET,
+    machine_code: bool = True,
     **kwargs: Any,
 ) -> Drawing:
     """Return a drawing of what the blocks of a kernel call read and write.
@@ -129,13 +131,15 @@ def show(
 
     `blocks` selects the blocks to show step by step: a number of blocks spread over the grid
     (default 6), or a list of linear indices. `target` is the GPU architecture whose layouts and
-    bank conflicts are shown; no GPU is needed. UsageError if no kernel ran. Errors of the kernel
-    are raised.
+    bank conflicts are shown; no GPU is needed. With `machine_code`, short launches without TMA and
+    matrix instructions also run as machine code on the processor, and what a GPU asks of memory is
+    counted there; otherwise it follows from the layouts. UsageError if no kernel ran. Errors of
+    the kernel are raised.
     """
     find_target(target)
     # The log checks `blocks` as `tileprof.events` does.
     watch = Watch(EventLog(blocks).blocks)
-    run = _Run(watch, target, _controls(kernel))
+    run = _Run(watch, target, _controls(kernel), machine_code)
     with device("interpreter"), listening(run):
         kernel(*args, **kwargs)
     if not watch.launches:

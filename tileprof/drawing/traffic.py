@@ -41,6 +41,7 @@ from .moved import Traffic
 from .operands import fragment_copy
 from .requests import Requests
 from .roles import scalar_loads
+from .settled import settled
 
 
 def traffic_of(
@@ -48,10 +49,12 @@ def traffic_of(
     values: Sequence[Any],
     symbols: Sequence[int],
     controls: Controls | None = None,
+    machine_code: bool = True,
 ) -> list[Traffic]:
     """Run a kernel as it was after the pass `layouts` on copies of the arguments; return the
     traffic that each of its launches has on the target.  There is none where the target cannot run
-    it, or where that run fails: the author's program, which runs next, then says why."""
+    it, or where that run fails: the author's program, which runs next, then says why.  With
+    `machine_code` the numbers are those of the machine code where it can be run."""
     kernel, target = machine.laid_out, find_target(machine.target)
     if kernel is None:
         return []
@@ -74,10 +77,13 @@ def traffic_of(
         if machine.lowered is not None:
             listener.scalars = scalar_loads(machine.lowered, values, symbols)
         with listening(listener):
-            InterpreterExecutable(program).run(_copies(kernel, values), symbols)
+            results = _copies(kernel, values)
+            InterpreterExecutable(program).run(results, symbols)
     except TileprofError:
         return []
-    return listener.found
+    if not machine_code or machine.program is None:
+        return listener.found
+    return settled(listener.found, machine.program, values, symbols, results)
 
 
 def _without_layouts(

@@ -35,8 +35,8 @@ class DeviceArray:
         assert all(s >= 0 for s in array.strides), "negative strides"
         low = array.ctypes.data
         last = sum((n - 1) * s for n, s in zip(array.shape, array.strides))
-        self._low, self._size = low, last + array.itemsize if array.size else 0
-        self._memory = np.full(self._size + 2 * GUARD + 2 * ALIGNMENT, FILL, np.uint8)
+        self._low, self.size = low, last + array.itemsize if array.size else 0
+        self._memory = np.full(self.size + 2 * GUARD + 2 * ALIGNMENT, FILL, np.uint8)
         start = self._memory.ctypes.data + GUARD
         # Aligned as it was, so that what depends on it is the same; or no better than what a kernel
         # may ask, so that it cannot need more.
@@ -44,17 +44,17 @@ class DeviceArray:
         if least_aligned and by % WIDEST_ACCESS == 0:
             by = WIDEST_ACCESS
         self.address = start + (by - start) % ALIGNMENT
-        ctypes.memmove(self.address, low, self._size)
+        ctypes.memmove(self.address, low, self.size)
 
     def intact(self) -> bool:
         """Whether nothing was written around it."""
         at = self.address - self._memory.ctypes.data
-        before, after = self._memory[:at], self._memory[at + self._size :]
+        before, after = self._memory[:at], self._memory[at + self.size :]
         return bool((before == FILL).all() and (after == FILL).all())
 
     def copy_back(self) -> None:
         """Write what the kernel left to the array."""
-        ctypes.memmove(self._low, self.address, self._size)
+        ctypes.memmove(self._low, self.address, self.size)
 
 
 def number_bytes(value: Any, dtype: ir.DType) -> bytes:

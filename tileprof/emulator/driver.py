@@ -139,7 +139,7 @@ class _Report(ctypes.Structure):
 
 
 @dataclass
-class _Call:
+class Call:
     """The arguments of one call, as launches take them."""
 
     source: CudaSource
@@ -232,7 +232,7 @@ def emulate(
     Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
     or get wrong.
     """
-    call = _Call(
+    call = Call(
         source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling,
         least_aligned=True,
     )  # fmt: skip
@@ -252,7 +252,7 @@ def emulate(
 
 
 def _launch(
-    call: _Call,
+    call: Call,
     spec: LaunchSpec,
     built: Library,
     seed: int,

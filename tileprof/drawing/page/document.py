@@ -134,6 +134,7 @@ def _requests(traffic: Traffic | None) -> dict[str, Any] | None:
             for place, moved in traffic.places.items()
         ],
         "uncounted": [list(each) for each in traffic.uncounted],
+        "byMachineCode": traffic.by_machine_code,
     }  # fmt: skip
 
 

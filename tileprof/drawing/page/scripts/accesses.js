@@ -157,7 +157,8 @@ const accessesView = {
     const heads = ["memory", "by", "bytes asked for", "requests", "taken", "needed", ""];
     const others = [...new Set(requests.uncounted.map(([line, op, kind]) => `${op} (line ${line}: ${kind})`))];
     this.totals.replaceChildren(
-      make("h3", `all requests of all blocks on ${kernel.target}`),
+      make("h3", `all requests of all blocks on ${kernel.target}, ${
+        requests.byMachineCode ? "as its machine code makes them" : "by the layouts"}`),
       make(
         "div.scroll.flat",
         make(

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.show_counters.machine_code import OPCODES, Key
+from tileprof import ir
 from tileprof.binary.instructions import Instruction
 from tileprof.compiler.cuda.target import SECTOR
-from tileprof.drawing.moved import Moved
-from tileprof.drawing.transactions import LINE, different, sectors, wavefronts
+from tileprof.drawing.moved import Moved, Way
+from tileprof.drawing.transactions import LINE, different, parted_wavefronts, sectors
+from tileprof.once import cached_property
+from tileprof.runtime.events.access import AccessKind
 
 from .arithmetic import Run
 from .operands import (
@@ -35,12 +37,40 @@ from .operands import (
 )
 
 Bytes = NDArray[np.uint8]
+Key = tuple[ir.Space, AccessKind, Way]
+"""Kind of request."""
+OPCODES: dict[str, Key] = {
+    "LDG": ("global", "read", "threads"),
+    "LDGSTS": ("global", "read", "cp.async"),
+    "STG": ("global", "write", "threads"),
+    "RED": ("global", "atomic", "threads"),
+    "REDG": ("global", "atomic", "threads"),
+    "ATOMG": ("global", "atomic", "threads"),
+    "LDS": ("shared", "read", "threads"),
+    "LDSM": ("shared", "read", "ldmatrix"),
+    "STS": ("shared", "write", "threads"),
+    "STSM": ("shared", "write", "stmatrix"),
+}
+"""Kind of request of each instruction that a page counts."""
+_LOCAL = 4096
+"""Bytes of local memory of a thread that are told apart."""
 _WINDOW = (1 << 24) - 1
 """Bits of an address of shared memory behind the number of its block in a cluster."""
 MATRIX_LANES = {"M88": 8, "2": 16, "4": 32}
 BOX, CHUNK, BARRIER = 128, 16, 8
 """Bytes of which tensor copies, bulk copies and rows of matrices, and mbarriers begin at a multiple
 (CUDA C++ Programming Guide 13.0, "Tensor Memory Access"; PTX ISA, "ldmatrix", "mbarrier")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Requests of one kind at a line, of one tensor."""
+
+    line: int
+    kind: Key
+    region: int = -1
+    """Position of the region of global memory that the first lane asks for; -1 for shared memory
+    and for what is in none."""
 
 
 class MisalignedError(Exception):
@@ -65,35 +95,53 @@ class Memory:
     regions: list[tuple[int, Bytes]]
     """Global memory: addresses and bytes."""
     shared: Bytes = field(init=False)
-    local: Bytes = field(init=False)
-    counted: dict[tuple[int, Key], Moved] = field(init=False)
-    """Requests by line and kind."""
+    counted: dict[Asked, Moved] = field(init=False)
 
     def __post_init__(self) -> None:
         self.shared = np.zeros((self.blocks, self.shared_bytes), np.uint8)
-        self.local = np.zeros((self.blocks * self.threads, 4096), np.uint8)
         self.counted = defaultdict(Moved)
 
-    def count(self, key: tuple[int, Key], places: Any, at: At, width: int, lanes: int = 32) -> None:
-        """Add the requests of warps whose lanes ask for `width` bytes at these addresses."""
+    @cached_property
+    def local(self) -> Bytes:
+        """Local memory of each thread; few kernels have any."""
+        return np.zeros((self.blocks * self.threads, _LOCAL), np.uint8)
+
+    def count(
+        self, line: int, kind: Key, places: Any, at: At, width: int, lanes: int = 32
+    ) -> Asked | None:
+        """Add the requests of warps whose lanes ask for `width` bytes at these addresses; return
+        what they are of, None where no lane takes part."""
         asked = np.full(self.blocks * self.threads, -1, np.int64)
         asked[at] = places
         rows = asked.reshape(-1, 32)
         rows[:, lanes:] = -1
         rows = rows[(rows >= 0).any(axis=1)]
-        if len(rows):
-            rule = wavefronts if key[1][0] == "shared" else sectors
-            taken, needed = rule(rows, width)
-            bytes_ = int(different(rows).sum()) * width
-            self.counted[key].add(Moved(len(rows), int(taken.sum()), int(needed.sum()), bytes_))
+        if not len(rows):
+            return None
+        bytes_ = int(different(rows).sum()) * width
+        if kind[0] == "shared":
+            taken, apart, least = parted_wavefronts(rows, width)
+            needed = np.minimum(apart, least)
+            parted, at_region = int((apart - needed).sum()), -1
+        else:
+            taken, needed = sectors(rows, width)
+            parted, at_region = 0, self._region(int(rows[rows >= 0][0]))
+        asked_of = Asked(line, kind, at_region)
+        moved = Moved(len(rows), int(taken.sum()), int(needed.sum()), bytes_, 0, parted)
+        self.counted[asked_of].add(moved)
+        return asked_of
+
+    def _region(self, place: int) -> int:
+        """Return the position of the region with an address; -1 where none has it."""
+        inside = (n for n, (at, held) in enumerate(self.regions) if at <= place < at + len(held))
+        return next(inside, -1)
 
     def count_copies(self, line: int, places: Any, into: Any, at: At, width: int) -> None:
         """Add the requests of cp.async: `places` in global memory, -1 in lanes that fill in zeros,
         and `into` in shared memory.  Copies of 16 bytes bring a sector for each sector they fill,
         of which the L1 looks up those of one line together."""
-        key: tuple[int, Key] = line, ("global", "read", "cp.async")
-        self.count(key, places, at, width)
-        if width < CHUNK:
+        of = self.count(line, ("global", "read", "cp.async"), places, at, width)
+        if width < CHUNK or of is None:
             return
         asked = np.full((2, self.blocks * self.threads), -1, np.int64)
         asked[:, at] = places, into
@@ -104,7 +152,7 @@ class Memory:
                 len({*zip((begin // unit).tolist(), by.tolist())})
                 for unit, by in ((SECTOR, filled), (LINE, filled), (SECTOR, 0 * filled))
             )
-            self.counted[key].add(Moved(0, brought - touched, 0, 0, brought - looked_up))
+            self.counted[of].add(Moved(0, brought - touched, 0, 0, brought - looked_up))
 
     def read_global(self, places: NDArray[np.int64], width: int) -> Bytes:
         """Return `width` bytes at each address; zeros where nothing is."""
@@ -172,11 +220,11 @@ def load(op: Instruction, memory: Memory, line: int) -> Run:
         places = _spread(terms(lanes, at), len(numbers))
         check_aligned(op, places, width)
         if key is not None:
-            memory.count((line, key), places, at, width)
+            memory.count(line, key, places, at, width)
         if op.name == "LDS":
             held = memory.shared[memory.shared_places(numbers, places, width)]
         elif op.name == "LDL":
-            held = memory.local[numbers[:, None], (places[:, None] + np.arange(width)) & 4095]
+            held = memory.local[numbers[:, None], (places[:, None] + np.arange(width)) % _LOCAL]
         else:
             held = memory.read_global(places, width)
         words = np.zeros((len(numbers), 4 * len(puts)), np.uint8)
@@ -200,13 +248,13 @@ def store(op: Instruction, memory: Memory, line: int) -> Run:
         places = _spread(terms(lanes, at), len(numbers))
         check_aligned(op, places, width)
         if key is not None:
-            memory.count((line, key), places, at, width)
+            memory.count(line, key, places, at, width)
         words = [_spread(each.bits(lanes, at), len(numbers)) for each in held]
         given = np.stack(words, axis=1).astype("<u4").view(np.uint8)[:, :width]
         if op.name == "STS":
             memory.shared[memory.shared_places(numbers, places, width)] = given
         elif op.name == "STL":
-            memory.local[numbers[:, None], (places[:, None] + np.arange(width)) & 4095] = given
+            memory.local[numbers[:, None], (places[:, None] + np.arange(width)) % _LOCAL] = given
         else:
             memory.write_global(places, given)
 
@@ -223,7 +271,7 @@ def matrices(op: Instruction, memory: Memory, line: int) -> Run:
         numbers = _numbers(memory, at)
         places = _spread(terms(lanes, at), len(numbers))
         check_aligned(op, places[numbers % 32 < lanes_of], CHUNK)
-        memory.count((line, key), places, at, CHUNK, lanes_of)
+        memory.count(line, key, places, at, CHUNK, lanes_of)
 
     return run
 
@@ -272,7 +320,7 @@ def atomic(op: Instruction, memory: Memory, line: int) -> Run:
         places = _spread(terms(lanes, at), len(numbers))
         check_aligned(op, places, width)
         if key is not None:
-            memory.count((line, key), places, at, width)
+            memory.count(line, key, places, at, width)
         if op.name == "ATOMS" or not results or is_float:
             return
         words = _spread(given.bits(lanes, at), len(numbers))
@@ -315,6 +363,8 @@ def tensor_copy(op: Instruction, memory: Memory, line: int) -> Run:
     return run
 
 
+COPIES = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "LDSM", "STSM"})
+"""Instructions whose bytes do not move here."""
 TABLE: dict[str, Callable[[Instruction, Memory, int], Run]] = {
     "LDG": load, "LDS": load, "LDL": load, "LD": load, "STG": store, "STS": store, "STL": store,
     "ST": store, "LDSM": matrices, "STSM": matrices, "LDGSTS": copy, "RED": atomic, "REDG": atomic,

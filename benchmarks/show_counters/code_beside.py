@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.show_counters.kernels import Case
-from benchmarks.show_counters.machine_code import Key
 from benchmarks.show_counters.pages import drawn
 from tileprof import binary, ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import Drawing
+from tileprof.drawing.machine_code.memory import Key
+from tileprof.drawing.machine_code.running import ran
 from tileprof.drawing.moved import Moved
 from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.selection import device
-
-from .running import ran
 
 Both = dict[Key, tuple[Moved, Moved]]
 
@@ -59,7 +58,7 @@ class Prepared:
 
 def prepared(case: Case) -> Prepared:
     """Make a case's page, and lower its kernel."""
-    drawing = drawn(case)
+    drawing = drawn(case, machine_code=False)
     (machine,) = drawing.machines
     calls = _Calls()
     with device("interpreter"), listening(calls):
@@ -91,8 +90,11 @@ def compared(
         for place, moved in (traffic.places if traffic else {}).items():
             if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
                 made[place.space, place.access, place.way][0].add(moved)
-        for (_, key), moved in found.counted.items():
-            made[key][1].add(moved)
+        for asked, moved in found.counted.items():
+            made[asked.kind][1].add(moved)
+        made["fragment", "read", "shuffle"][1].add(
+            Moved(found.shuffles, found.shuffles, found.shuffles, 128 * found.shuffles)
+        )
         left_out.update(kind for _, _, kind in (traffic.uncounted if traffic else ()))
         unknown.update(found.unknown)
         values = found.results

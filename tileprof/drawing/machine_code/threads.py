@@ -30,16 +30,22 @@ from .operands import (
     target_predicate,
 )
 
-_NOTHING = frozenset({
+LEFT_OUT = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA", "IMMA", "UBLKCP", "UBLKRED"})
+"""Opcodes of tensor cores and bulk copies, whose results are left out."""
+_NOTHING = LEFT_OUT | frozenset({
     "NOP", "DEPBAR", "LDGDEPBAR", "MEMBAR", "FENCE", "ERRBAR", "CCTL", "UTMACMDFLUSH", "UTMAPF",
-    "WARPGROUP", "HGMMA", "QGMMA", "IGMMA", "BGMMA", "UBLKCP", "UBLKRED", "ARRIVES", "BMOV",
-    "NANOSLEEP", "YIELD", "PREEXIT", "ACQBULK", "CGAERRBAR", "HMMA", "IMMA", "UCGABAR_ARV",
-    "UCGABAR_WAIT", "CCTLL", "UTMACCTL", "BPT",
+    "WARPGROUP", "ARRIVES", "BMOV", "NANOSLEEP", "YIELD", "PREEXIT", "ACQBULK", "CGAERRBAR",
+    "UCGABAR_ARV", "UCGABAR_WAIT", "CCTLL", "UTMACCTL", "BPT",
 })  # fmt: skip
 """Opcodes that change no register that an address follows from, or wait for what is done here at
 once."""
 _STEPS = 60_000
+"""Instructions of one group of blocks after which their threads go round for ever."""
 Control = Callable[[Instruction, NDArray[np.int64]], None]
+
+
+class EndlessError(Exception):
+    """A launch that does not come to its end here, or not in the time that it is given."""
 
 
 @dataclass(eq=False)
@@ -51,8 +57,10 @@ class Threads:
     lanes: Lanes
     memory: Memory
     block_threads: int
+    most: int
+    """Instructions of threads that may run."""
     at: NDArray[np.int64] = field(init=False)
-    """Where each thread is."""
+    """Offset of the next instruction of each thread."""
     unknown: Counter[str] = field(init=False, default_factory=Counter)
     """Opcodes whose results are not known here."""
 
@@ -70,7 +78,7 @@ class Threads:
         self._ready: dict[int, tuple[Run | None, Control | None]] = {}
 
     def run(self) -> None:
-        """Run until all have ended."""
+        """Run until all have ended; EndlessError where they do not."""
         for _ in range(_STEPS):
             able = self.alive & ~self.waits
             if not able.any():
@@ -80,15 +88,18 @@ class Threads:
                 continue
             here = int(self.at[able].min())
             chosen = able & (self.at == here)
+            self.most -= int(chosen.sum())
+            if self.most < 0:
+                raise EndlessError("the launch is too long to run on the processor")
             self._step(here, slice(None) if chosen.all() else np.flatnonzero(chosen))
         where = Counter(hex(each) for each in self.at[self.alive].tolist()).most_common(3)
-        raise RuntimeError(f"the threads do not come to their end: {where}, {dict(self.unknown)}")
+        raise EndlessError(f"the threads do not come to their end: {where}, {dict(self.unknown)}")
 
     def _release_someone(self) -> None:
         """Let lanes go on that wait for lanes that never come: those that wait in a warp."""
         held = self.meets >= 0
         if not held.any():
-            raise RuntimeError("all threads wait")
+            raise EndlessError("all threads wait")
         first = self.at[held].min()
         free = held & (self.at == first)
         self.meets[free], self.waits[free] = -1, False
@@ -185,7 +196,8 @@ class Threads:
 
     def _meet(self) -> None:
         """Let warps go on all of whose lanes that take part have come."""
-        for number in set(self.meets[self.meets >= 0].tolist()):
+        held = self.meets[self.meets >= 0]
+        for number in np.unique(held).tolist():
             here = (self.meets == number).reshape(-1, 32)
             part = self.alive if number == 99 else self.parts[number]
             missing = (part.reshape(-1, 32) & ~here).any(axis=1)
@@ -208,10 +220,9 @@ class Threads:
 
     def _open(self) -> None:
         """Let blocks go on at barriers to which all threads have come."""
-        alive = self.alive.reshape(-1, self.block_threads).sum(axis=1)
-        for number in range(16):
-            if not self.arrived[number].any():
-                continue
+        used = np.flatnonzero(self.arrived.any(axis=1)).tolist()
+        alive = self.alive.reshape(-1, self.block_threads).sum(axis=1) if used else 0
+        for number in used:
             needed = np.where(self.needed[number] > 0, self.needed[number], alive)
             full = (self.arrived[number] >= needed) & (self.arrived[number] > 0)
             if full.any():

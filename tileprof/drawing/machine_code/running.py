@@ -1,4 +1,4 @@
-"""A kernel's launch as its machine code runs: requests by line and kind.
+"""A kernel's launch as its machine code runs: requests by line, kind and tensor.
 
 In: a compiled kernel and the arguments of a call.  Out: `Ran`.
 """
@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.show_counters.machine_code import Key
 from tileprof import binary
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.drawing.moved import Moved
-from tileprof.emulator.driver import _Call
+from tileprof.emulator.driver import Call
 
-from .memory import Memory, region
+from .memory import Asked, Memory, region
 from .operands import Lanes
-from .threads import Threads
+from .threads import EndlessError, Threads
 
 _FIRST_SHARED = 0x400
 _PARAMETERS = 0x210
@@ -31,7 +30,6 @@ _TOGETHER = 1 << 14
 """Threads that run together."""
 
 
-_SHUFFLES: Key = ("fragment", "read", "shuffle")
 _MULTIPROCESSORS = 132
 """Multiprocessors of an H200: a persistent launch of more tiles has a block for each."""
 
@@ -40,9 +38,15 @@ _MULTIPROCESSORS = 132
 class Ran:
     """Requests, sectors and wavefronts of all warps of a launch."""
 
-    counted: dict[tuple[int, Key], Moved] = field(default_factory=lambda: defaultdict(Moved))
+    counted: dict[Asked, Moved] = field(default_factory=lambda: defaultdict(Moved))
+    shuffles: int = 0
+    """Instructions of warps that passed words between lanes."""
+    tensors: Sequence[str] = ()
+    """Parameters by the positions of their regions of memory."""
     unknown: Counter[str] = field(default_factory=Counter)
     """Opcodes whose results are not known."""
+    left: int = 0
+    """Instructions of threads that might still have run."""
     results: list[Any] = field(default_factory=list)
     """The arguments as the launch left them."""
 
@@ -63,14 +67,17 @@ def ran(
     file: str,
     at: int = 0,
     code: binary.Function | None = None,
+    most: int = 1 << 60,
 ) -> Ran:
     """Run launch number `at` of a kernel on copies of the arguments; lines are those of `file`.
 
-    `code` is the launch's function, where that is compiled already, from a text with others.
+    `code` is the launch's function, where that is compiled already, from a text with others; `most`
+    instructions of threads may run, by what the first blocks take.  EndlessError where the launch
+    does not come to its end; MisalignedError where a GPU would end it.
     """
     spec = program.source.launches[at]
     copied = [_aligned(each) if isinstance(each, np.ndarray) else each for each in values]
-    call = _Call(program.source, program.kernel, copied, dict(zip(program.kernel.symbols, symbols)))
+    call = Call(program.source, program.kernel, copied, dict(zip(program.kernel.symbols, symbols)))
     if code is None:
         every = binary.read(program.cubin.bytes).kernels
         code = next(each for each in every if each.name == spec.function)
@@ -88,10 +95,12 @@ def ran(
         data = call.argument(spec, each).ljust(held.size, b"\0")[: held.size]
         place = _PARAMETERS + held.offset
         bank[place : place + held.size] = data
-    regions = [
-        region(each.address, each._size)
-        for each in {id(v): v for v in call.arrays.values()}.values()
-    ]
+    own: dict[int, int] = {}
+    for position, held_array in call.arrays.items():
+        own.setdefault(id(held_array), position)
+    tensors = [program.kernel.params[position].name or "" for position in own.values()]
+    arrays = [call.arrays[position] for position in own.values()]
+    regions = [region(array.address, array.size) for array in arrays]
     regions.append(region(ctypes.addressof(call.counter), 4))
     regions.append(region(ctypes.addressof(call.report), ctypes.sizeof(call.report)))
     regions.append(region(ctypes.addressof(call.noted), 4))
@@ -101,7 +110,7 @@ def ran(
         each.offset: next((n.line for n in code.chain(each.offset) if n.file == file), 0)
         for each in code.instructions
     }
-    made = Ran()
+    made = Ran(tensors=tensors)
     step = max(_TOGETHER // spec.threads // spec.cluster, 1) * spec.cluster
     for first in range(0, grid, step):
         blocks = min(step, grid - first)
@@ -115,15 +124,17 @@ def ran(
         lanes = Lanes(count, {0: bytes(bank)}, {k: v.astype(np.uint32) for k, v in special.items()})
         shared = _FIRST_SHARED + spec.shared + code.resources.shared_bytes + 64
         memory = Memory(blocks, spec.threads, shared, regions)
-        threads = Threads(ops, lines, lanes, memory, spec.threads)
+        threads = Threads(ops, lines, lanes, memory, spec.threads, most)
         with np.errstate(all="ignore"):
             threads.run()
+        if not first and (most - threads.most) * grid > most * blocks:
+            raise EndlessError("the launch is too long to run on the processor")
+        most = threads.most
         for key, moved in memory.counted.items():
             made.counted[key].add(moved)
-        count = lanes.shuffles
-        made.counted[0, _SHUFFLES].add(Moved(count, count, count, count * 128))
+        made.shuffles += lanes.shuffles
         made.unknown += threads.unknown
     for held_array in call.arrays.values():
         held_array.copy_back()
-    made.results = copied
+    made.left, made.results = most, copied
     return made
