@@ -80,6 +80,16 @@ def with_ttgir(blocks: int, text: str, held: int = 8, **samples: int) -> Profile
     return replace(profile, tables=replace(profile.tables, pc=kept))
 
 
+def test_programs_whose_atomics_change_nothing_the_second_time() -> None:
+    """A maximum is the same when it is joined twice; a sum is not, nor what an atomic gave back."""
+    text = TTGIR.format(HALF, "%row")
+    atomic = "%old = tt.atomic_rmw max, acq_rel, gpu, %p, %at, %m"
+    joined = text.replace("tt.store %p, %at", atomic)
+    assert programs_alike(joined, (8, 8)) == 2
+    assert programs_alike(joined.replace("rmw max", "rmw add"), (8, 8)) == 1
+    assert programs_alike(joined.replace("  }", "    tt.store %p, %old : f\n  }"), (8, 8)) == 1
+
+
 def test_gain_of_programs_that_do_the_same() -> None:
     """Nearly half of many waves goes; where the rest runs at once, less is likely."""
     text = TTGIR.format(HALF, "%x")

@@ -113,6 +113,7 @@ _LOAD = "LDG.E R4, desc[UR8][R12.64]"
     [
         ((_LOAD, "FADD R6, R4, R6", "STG.E desc[UR8][R14.64], R6"), "stores the same bytes"),
         ((_LOAD, "LDG.E.STRONG.SYS R5, desc[UR8][R12.64]", "FFMA R6, R4, R5, R6"), "twice"),
+        ((_LOAD, "@!P0 LDG.E.STRONG.SYS R5, desc[UR8][R12.64]", "FADD R6, R5, R6"), "twice"),
     ],
 )
 def test_accesses_that_are_repeated(inside: tuple[str, ...], title: str) -> None:
@@ -158,6 +159,35 @@ def test_repeated_load_that_decides_an_iteration_is_waited_for_alone() -> None:
     alone, beside = gains
     assert alone == pytest.approx(1 / (1 - 3000 / whole), rel=0.01)
     assert beside < 1 + (alone - 1) / 2
+
+
+@pytest.mark.parametrize(
+    ("order", "alone"),
+    [
+        (("POLL", "CHECK", "LOAD", "USE"), True),
+        (("POLL", "LOAD", "CHECK", "USE"), False),
+        (("LOAD", "POLL", "CHECK", "USE"), False),
+        (("POLL", "CHECK", "USE", "LOAD"), False),
+    ],
+    ids=["before", "between", "after", "loaded for the next iteration"],
+)
+def test_flag_that_is_asked_before_all_else_costs_its_whole_wait(
+    order: tuple[str, ...], alone: bool
+) -> None:
+    """Half of the samples wait for the flag; where another load is under way, less goes."""
+    texts = {
+        "POLL": ("LDG.E.STRONG.SYS R5, desc[UR8][R14.64]", {"selected": 50}),
+        "CHECK": ("ISETP.NE.AND P0, PT, R5, RZ, PT", {"selected": 50, "long_scoreboard": 4000}),
+        "LOAD": (_LOAD, {"selected": 50}),
+        "USE": ("FADD R6, R4, R6", {"selected": 50, "long_scoreboard": 2000}),
+    }
+    step = [(text, {"selected": 500}, 1, 12) for text in (*_STEP, "@!P1 BRA 0x0")]
+    code = [*((*texts[each], 1, 11) for each in order), *step]
+    blames = [(order.index(a), "long_scoreboard", order.index(b))
+              for a, b in (("CHECK", "POLL"), ("USE", "LOAD"))]  # fmt: skip
+    (said,) = found(program(Made(code=code, blames=blames)), _RULE)
+    assert said.kernel_gain is not None
+    assert (said.kernel_gain.mid > 1.8) == alone
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Addresses, numbers of programs and corrected sums of Triton kernels, by their TTGIR."""
+"""Addresses, loops, atomics and corrected sums of Triton kernels, by their TTGIR."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import FILE, Made, found
 from tileprof.analyzer import Finding
 from tileprof.analyzer.machine.corrected_sums import correction_lines
+from tileprof.analyzer.machine.triton.met_each_time import met_each_time
+from tileprof.analyzer.machine.triton.scalar_loops import scalar_loops
+from tileprof.analyzer.machine.triton.stored_values import loaded_again
 from tileprof.analyzer.machine.triton_addresses import loaded_pointers, ticket_line
 from tileprof.profile import PcText
 
@@ -93,10 +96,87 @@ def test_corrections_of_sums(old: str, new: str, lines: tuple[int, ...]) -> None
     assert correction_lines(MODULE.replace("BODY", SUM.replace(old, new, 1))) == lines
 
 
+SEARCH = """%n = scf.for %j = %c1 to %c2 step %c1 iter_args(%s = %c1) -> (i32) : i32 {
+      %p = tt.addptr %k, %j : !tt.ptr<i32>, i32 loc(#loc2)
+      %e = tt.load %p : !tt.ptr<i32> loc(#loc2)
+      %t = arith.addi %s, %e : i32 loc(#loc3)
+      scf.yield %t : i32 loc(#loc)
+    } loc(#loc)"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", [{8, 9}]),
+        ("tt.load %p :", "tt.atomic_rmw add, acq_rel, gpu, %p, %c1 :", []),
+        ("arith.addi %s, %e : i32", f"tt.splat %e : i32 -> {N}", []),
+        ("tt.load %p :", "arith.addi %j, %j :", []),
+    ],
+    ids=["numbers", "an atomic", "a tensor", "no load"],
+)
+def test_loops_over_single_numbers(old: str, new: str, found: list[set[int]]) -> None:
+    """One that loads numbers, and does nothing with tensors or for other programs."""
+    text = SEARCH.replace(old, new, 1) if old else SEARCH
+    assert list(scalar_loops(MODULE.replace("BODY", text))) == found
+
+
+BACK = f"""%a = tt.splat %x : !tt.ptr<f32> -> {P} loc(#loc)
+    %b = tt.splat %x : !tt.ptr<f32> -> {P.replace("#b", "#c")} loc(#loc)
+    tt.store %a, %zero : {P} loc(#loc2)
+    gpu.barrier loc(#loc)
+    %v = tt.load %b : {P.replace("#b", "#c")} loc(#loc3)"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pairs"),
+    [
+        ("", "", ((8, 9),)),
+        ("%b = tt.splat %x", "%b = tt.splat %y", ()),
+        ("tt.load %b", "tt.load %b {isVolatile = true}", ()),
+        ("gpu.barrier", "%o = tt.atomic_rmw add, acq_rel, gpu, %k, %c1, %true : i32", ()),
+    ],
+    ids=["another layout", "another tensor", "volatile", "handed over"],
+)
+def test_values_that_are_stored_and_loaded_again(
+    old: str, new: str, pairs: tuple[tuple[int, int], ...]
+) -> None:
+    """The same pointers in another layout, with nobody in between whom they are stored for."""
+    text = BACK.replace(old, new, 1) if old else BACK
+    assert loaded_again(MODULE.replace("BODY", text)) == pairs
+
+
+MOST = f"""scf.for %j = %c1 to %c2 step %c1 : i32 {{
+      %m = "tt.reduce"(%zero) <{{axis = 0 : i32}}> ({{
+      ^bb0(%u: f32 loc(#loc), %w: f32 loc(#loc)):
+        tt.reduce.return %u : f32 loc(#loc)
+      }}) : ({F}) -> f32 loc(#loc2)
+      %i = tt.bitcast %m : f32 -> i32 loc(#loc2)
+      %o = tt.atomic_rmw max, acq_rel, gpu, %k, %i, %true : (!tt.ptr<i32>, i32, i1) -> i32 loc(#loc2)
+    }} loc(#loc)"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ("", "", [8]),
+        ("max,", "exch,", []),
+        ("gpu, %k, %i", "gpu, %k, %c1", []),
+        ("gpu, %k, %i", "gpu, %j, %i", []),
+        ("    } loc(#loc)", "      %s = arith.addi %o, %c1 : i32 loc(#loc)\n    } loc(#loc)", []),
+    ],
+    ids=["a maximum", "an exchange", "no reduction", "another place each time", "used"],
+)
+def test_reductions_for_an_atomic_in_each_iteration(old: str, new: str, lines: list[int]) -> None:
+    """Each iteration joins what it reduced with one number, and nothing uses what was there."""
+    text = MOST.replace(old, new, 1) if old else MOST
+    assert [each.line for each in met_each_time(MODULE.replace("BODY", text))] == lines
+
+
 CODE = [
     ("S2R R0, SR_TID.X", {"selected": 6000}, 0, 5),
-    ("ATOMG.E.ADD R3, desc[UR4][R2.64], R5", {"selected": 100}, 0, 8),
-    ("IADD3 R4, R3, R0, RZ", {"long_scoreboard": 2000}, 0, 8),
+    ("ATOMG.E.ADD R3, desc[UR4][R2.64], R5", {"selected": 100}, 1, 8),
+    ("IADD3 R4, R3, R0, RZ", {"long_scoreboard": 2000}, 1, 8),
+    ("@P0 BRA 0x10", {"selected": 20}, 1, 7),
     ("LDG.E.U16 R6, desc[UR4][R4.64]", {"long_scoreboard": 1000}, 0, 9),
     ("FADD R7, R6, R7", {"selected": 900}, 0, 9),
     ("EXIT", {}, 0, 10),
@@ -120,6 +200,8 @@ def told(rule: str, text: str) -> list[Finding]:
         ("atomic-traffic", TICKET, "programs take their number from a counter", 8),
         ("narrow-access", POINTER, "a pointer is loaded as a number", 9),
         ("redundant-work", SUM, "a sum is corrected for its rounding", 9),
+        ("redundant-work", SEARCH, "each program goes through memory number by number", 8),
+        ("early-reduction", MOST, "a loop reduces a tile to one number for an atomic", 8),
     ],
 )
 def test_findings_on_such_kernels(rule: str, text: str, title: str, line: int) -> None:

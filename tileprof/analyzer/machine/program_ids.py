@@ -40,6 +40,8 @@ _SCALAR = re.compile(
 _NAME = re.compile(r"%[\w-]+")
 _APART = ("tt.atomic_", "tt.call", "ctaid", "globaltimer", "tt.get_num_programs")
 """Operations that may tell programs apart, or that add to a result once for each program."""
+_AGAIN = re.compile(r"(%[\w-]+) = tt\.atomic_rmw (?:max|min|umax|umin|and|or|exch)\b.*")
+"""An atomic that leaves the same behind when it is done again with the same value."""
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -83,13 +85,14 @@ def programs_alike(text: str, grid: Sequence[int]) -> float:
     """Return the number of programs for each distinct work; 1.0 where each has its own.
 
     `grid`: programs along each axis. 1.0 as well where the text is not understood, or has atomic
-    operations, which count each program.
+    operations whose results count each program.
     """
     extents = (*grid, 1, 1)[:3]
     whole = math.prod(extents)
     if "tt.get_program_id" not in text or text.count("tt.func ") != 1:
         return 1.0
-    if any(each in text for each in _APART) or not 1 < whole <= PROGRAM_IDS_MOST:
+    apart = _AGAIN.sub(lambda each: "" if _is_unread(text, each[1]) else each[0], text)
+    if any(each in apart for each in _APART) or not 1 < whole <= PROGRAM_IDS_MOST:
         return 1.0
     used = _used(text, extents)
     held = {each.axis for each in used} - {-1}
@@ -102,6 +105,11 @@ def programs_alike(text: str, grid: Sequence[int]) -> float:
         joined = np.unique(alike * (own.max() + 1) + own, return_inverse=True)[1]
         alike = joined.reshape(extents)
     return whole / (int(alike.max()) + 1)
+
+
+def _is_unread(text: str, name: str) -> bool:
+    """Return whether nothing uses a value after the operation that gives it."""
+    return len(re.findall(rf"{name}(?![\w-])", text)) == 1
 
 
 def _used(text: str, extents: tuple[int, ...]) -> list[_Value]:

@@ -7,8 +7,10 @@ A thread that loads what it stored has it in a register: neither the load nor th
 back is needed. One that stores to the same address twice needs one of the two; where it loads in
 between, what it stores again is what another thread of its block had stored, in another layout.
 Addresses are alike if the same registers hold them and nothing wrote to these meanwhile, and no
-branch leads to a place between from elsewhere. Accesses under opposite conditions are no pair, nor
-are those of which the first is under the condition of a branch that leads around the other.
+branch leads to a place between from elsewhere; where a module's text says that a load is of the
+pointers of a store, whichever threads these are of (`machine/triton/stored_values`). Accesses under
+opposite conditions are no pair, nor are those of which the first is under the condition of a branch
+that leads around the other.
 Fences of the device say that others are handed something, so nothing is told of code that has one.
 """
 
@@ -21,6 +23,7 @@ from functools import lru_cache
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import targets
 from tileprof.analyzer.machine.repeats import address_in, bracket_of, parsed, width_in
+from tileprof.analyzer.machine.triton.stored_values import loaded_again
 from tileprof.binary.register_effects import effects
 
 __all__ = ["Reloads", "reloaded_bytes", "reloads_of"]
@@ -49,8 +52,8 @@ def reloads_of(code: KernelCode) -> Reloads | None:
     """Return what is moved again; None for nothing."""
     if not code.named(_STORE) or _hands_over(code):
         return None
-    pairs = list(_pairs(code))
-    loads = [later for _, later in pairs if code.instructions[later].name == _LOAD]
+    pairs = [*_pairs(code)] or [*_by_text(code)]
+    loads = [*dict.fromkeys(i for _, i in pairs if code.instructions[i].name == _LOAD)]
     stores = [
         later for before, later in pairs if code.instructions[later].name == _STORE
         and any(before < each < later for each in code.named(_LOAD))
@@ -86,6 +89,19 @@ def _pairs(code: KernelCode) -> Iterator[tuple[int, int]]:
             held = {key: at for key, at in held.items() if lines[at].predicate != each.predicate}
         for old in [old for old in held if not written.isdisjoint(address_in(old[0]))]:
             del held[old]
+
+
+def _by_text(code: KernelCode) -> Iterator[tuple[int, int]]:
+    """Yield stores with loads of the same pointers, by a module's text."""
+    by_line = dict[tuple[str, int], list[int]]()
+    for index in code.named(_STORE, _LOAD):
+        place = code.instructions[index].place
+        if place is not None:
+            by_line.setdefault((code.instructions[index].name, place.line), []).append(index)
+    for stored, loaded in loaded_again(code.ttgir):
+        loads = by_line.get((_LOAD, loaded), [])
+        for before in by_line.get((_STORE, stored), []):
+            yield from ((before, later) for later in loads if before < later and code.n([later]))
 
 
 def reloaded_bytes(code: KernelCode) -> float:

@@ -243,17 +243,18 @@ def _keeps_in_shared(code: KernelCode, loop: range) -> bool:
 
 def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
     """Return loads with a later one of the same address, as wide, to which no branch leads; of
-    those of this opcode."""
+    those of this opcode. The later one may be under a condition that the first one is not under."""
     ends, found = {*targets(code).values()}, list[tuple[int, int]]()
-    held = dict[tuple[str, str, str], int]()
+    held = dict[tuple[str, str], dict[str, int]]()
     for index, each in enumerate(parsed(code)):
         if index in ends or each.name in ("BRA", "CALL", "RET", "EXIT"):
             held.clear()
         if each.name == name and code.n([index]):
-            key = (bracket_of(each), width_in(each), each.predicate)
-            if key in held:
-                found.append((held[key], index))
-            held[key] = index
+            before = held.setdefault((bracket_of(each), width_in(each)), {})
+            first = before.get(each.predicate, before.get(""))
+            if first is not None:
+                found.append((first, index))
+            before[each.predicate] = index
         written = {*effects(each).writes}
         for key in [key for key in held if not written.isdisjoint(address_in(key[0]))]:
             del held[key]

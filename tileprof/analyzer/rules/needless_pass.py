@@ -271,7 +271,12 @@ def _fits(
     # One kernel of PyTorch copies and casts.
     either = each.how != "filled" and tree.profile.kinds[passes[0]] == "kernel"
     alike = (*_CASTS, "copied") if either else (each.how,)
-    written = sum(count for how, count in passes_written(text).items() if how in alike)
+    counts = dict(passes_written(text))
+    if either and each.how != "copied":
+        # Copies that no kernel of PyTorch does are none of those that cast.
+        engine = _does(tree, "copied") & tree.kind("memcpy")
+        counts["copied"] = max(0, counts.get("copied", 0) - int(engine.sum()))
+    written = sum(count for how, count in counts.items() if how in alike)
     return written <= of_kernel and _beside(tree, passes[0], works[0], of_kernel)
 
 

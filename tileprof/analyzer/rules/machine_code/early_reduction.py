@@ -34,6 +34,7 @@ from tileprof.analyzer.machine.turned_results import turned_results
 from tileprof.analyzer.numbers.shared import COOL, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.checked_places import checked_places
 from tileprof.analyzer.rules.tile_program.small_chunks import in_small_chunks
+from tileprof.analyzer.rules.triton.met_each_time import met_in_each_iteration
 
 _AUTHOR = (
     "Add up elements of a tile over the iterations, each thread its own, and reduce the tile once"
@@ -51,6 +52,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """A loop in which threads meet in each turn for a sum, or for few elements."""
     yield from in_small_chunks(case)
     yield from checked_places(case)
+    yield from met_in_each_iteration(case)
     code = case.sampled
     found = early_sums(code) if code else None
     if code is None or found is None or turned_results(code) is not None:

@@ -37,6 +37,7 @@ from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.rules.tile_program.unread_parts import copied_for_nobody
 from tileprof.analyzer.rules.triton.corrected_sums import corrected_sums
 from tileprof.analyzer.rules.triton.needless_orders import needless_order
+from tileprof.analyzer.rules.triton.scalar_loops import scalar_searches
 from tileprof.analyzer.tiles.read_again import ReadAgain, read_again
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.kernel_ir import COPIES
@@ -74,6 +75,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield from same_programs(case)
     yield from needless_order(case)
     yield from corrected_sums(case)
+    yield from scalar_searches(case)
 
 
 def find_copies(case: KernelCase) -> Iterator[Draft]:

@@ -1,0 +1,1 @@
+"""What the text of a Triton module, its TTGIR, says of a kernel: loops and values."""
