@@ -278,7 +278,6 @@ print(sum(range(5_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
 """
 
 
-@pytest.mark.sweep
 def test_change_is_tried_and_refusals_are_told(runnable: Tools) -> None:
     """A change that the caller names, with what is compared; wrong names keep their way out."""
     (runnable.root / "whole.py").write_text(TRIED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from tests.analyzer.steps import DEPENDENT, LATE, MS, Step
@@ -50,7 +52,8 @@ def test_gaps_of_first_steps_do_not_lengthen_the_others() -> None:
     gap = step.idle(op, LATE, 57 * 1e6 + 3 * 100e6)
     profile = step.profile()
     assert Steps(profile).time == pytest.approx(60 * 9e6 + 357e6)
-    profile.tables.sketches[gap, "idle_time"] = Sketch.of([1e6] * 57 + [100e6] * 3)
+    sketches = cast(dict[tuple[int, str], Sketch], profile.tables.sketches)
+    sketches[gap, "idle_time"] = Sketch.of([1e6] * 57 + [100e6] * 3)
     assert Steps(profile).time == pytest.approx(60 * 10e6, rel=0.01)
 
 

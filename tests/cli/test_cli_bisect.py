@@ -132,7 +132,6 @@ def test_times_on_the_processor_and_the_gate(cli: Any, trees: Path) -> None:
     assert len(kernel["time"]["pairs"]) >= 3
 
 
-@pytest.mark.sweep
 def test_commits_between_two(cli: Any, folder: Path) -> None:
     """The commit that changed the kernel is found among eight; one of them cannot be imported."""
     texts = [KERNEL] * 4 + ["import missing_module"] + [KERNEL.replace("2.0", "3.0")] * 3

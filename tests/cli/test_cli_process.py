@@ -86,7 +86,6 @@ def test_a_program_ends_as_under_python(folder: Path, write: Any, ending: str, c
     assert found.returncode == code
 
 
-@pytest.mark.sweep
 def test_a_kill_leaves_the_last_flushed_profile(folder: Path, write: Any) -> None:
     """After kill -9 the file of the last flush is whole, and no other file is left."""
     write(

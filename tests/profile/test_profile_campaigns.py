@@ -36,7 +36,6 @@ def test_a_link_of_a_temporary_name_is_not_followed(tmp_path: Path) -> None:
     assert load(tmp_path / "p.tprof").names
 
 
-@pytest.mark.sweep
 def test_damaged_profiles_end_in_sentences_or_results() -> None:
     """Some damaged files pass through every view and export; the campaign does many."""
     found = profiles.campaign(12, jobs=2, seconds=30)

@@ -104,7 +104,6 @@ def test_starting_the_pool_again_leaves_running_launches_alone() -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.sweep
 def test_first_launches_in_new_processes_do_not_hang(capsys: pytest.CaptureFixture[str]) -> None:
     """The campaign's short form runs and finds nothing."""
     assert first_launch.main(["--short", "--runs", "2", "--jobs", "1"]) == 0

@@ -323,7 +323,6 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.sweep
 def test_control_c_ends_the_program_with_130(tmp_path: Path) -> None:
     """An interrupted program prints its traceback, leaves its profile, and ends with 130."""
     (tmp_path / "user.py").write_text(
