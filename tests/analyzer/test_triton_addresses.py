@@ -145,6 +145,15 @@ def test_values_that_are_stored_and_loaded_again(
     assert loaded_again(MODULE.replace("BODY", text)) == pairs
 
 
+def test_values_made_of_a_value_twice_take_no_more_room() -> None:
+    """Each of 200 numbers is the sum of the one before and itself."""
+    sums = "\n".join(
+        f"    %s{n} = arith.addi %s{n - 1}, %s{n - 1} : i32 loc(#loc)" for n in range(1, 201)
+    )
+    text = f"%s0 = arith.constant 1 : i32 loc(#loc)\n{sums}\n    {BACK}"
+    assert loaded_again(MODULE.replace("BODY", text)) == loaded_again(MODULE.replace("BODY", BACK))
+
+
 MOST = f"""scf.for %j = %c1 to %c2 step %c1 : i32 {{
       %m = "tt.reduce"(%zero) <{{axis = 0 : i32}}> ({{
       ^bb0(%u: f32 loc(#loc), %w: f32 loc(#loc)):

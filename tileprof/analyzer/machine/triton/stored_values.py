@@ -32,15 +32,17 @@ def loaded_again(text: str) -> tuple[tuple[int, int], ...]:
     operations."""
     if "tt.store" not in text or text.count("tt.func ") != 1:
         return ()
-    return tuple(dict.fromkeys(_in_region(operations(text), {})))
+    return tuple(dict.fromkeys(_in_region(operations(text), {}, {})))
 
 
-def _in_region(op: Op, known: dict[str, str]) -> Iterator[tuple[int, int]]:
+def _in_region(
+    op: Op, known: dict[str, str], values: dict[str, str]
+) -> Iterator[tuple[int, int]]:
     for region in op.regions:
         stored = dict[str, int]()
         for each in region.ops:
             if each.regions:
-                yield from _in_region(each, known)
+                yield from _in_region(each, known, values)
                 if each.name in LOOPS or any(one.name == "tt.store" for one in each.walk()):
                     stored.clear()
             if each.name.startswith(_HANDS_OVER):
@@ -53,9 +55,11 @@ def _in_region(op: Op, known: dict[str, str]) -> Iterator[tuple[int, int]]:
             elif each.name == _SAME and each.results:
                 known[each.results[0]] = pointer
             elif len(each.results) == 1 and not each.name.startswith(_ANEW) and not each.regions:
-                known[each.results[0]] = _value(each, known)
+                known[each.results[0]] = _value(each, known, values)
 
 
-def _value(op: Op, known: dict[str, str]) -> str:
-    """Return a text that is the same for operations with the same result, layouts apart."""
-    return _NAME.sub(lambda name: f"({known.get(name[0], name[0])})", _LAYOUT.sub("", op.text))
+def _value(op: Op, known: dict[str, str], values: dict[str, str]) -> str:
+    """Return a name that operations with the same result share, layouts apart; `values` are the
+    names by the operations' texts."""
+    made = _NAME.sub(lambda name: known.get(name[0], name[0]), _LAYOUT.sub("", op.text))
+    return values.setdefault(made, f"#{len(values)}")
