@@ -547,6 +547,8 @@ CLAIMS = (
     Claim("tile-gptq_columns", "missed-async-copy", "rows three iterations ahead",
           _ROW_COPIED_AHEAD),
     Claim("tile-gptq_columns", "missed-async-copy", "all rows copied once", _ROWS_COPIED_ONCE),
+    Claim("tile-expert_slots", "bank-conflict", "a column more",
+          (("hot = T.alloc_shared((tokens, E)", "hot = T.alloc_shared((tokens, E + 1)"),)),
     Claim("tile-guided_step", "redundant-traffic", "both rows kept in shared memory", _ROW_KEPT),
     Claim("tile-guided_step", "occupancy-limited", "512 threads",
           (("threads=256", "threads=512"),)),
