@@ -18,6 +18,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.matrix import Operand
 from tileprof.compiler.cuda.target import SECTOR, WORD
+from tileprof.errors import Location
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
 from tileprof.runtime.events.access import Access, AccessKind
@@ -39,6 +40,10 @@ from .transactions import (
 )
 
 _WARP = 32
+_SHARED_ROW = 64
+"""Bytes that a row of a box takes at least where blocks of a cluster load it together.  Counters of
+seven products on an H200, 2026-11-30: rows of 32 bytes take twice their bytes, rows of 64 and 128
+bytes their own, and rows of 32 bytes that one block loads for itself, too."""
 _APART = 1 << 48
 """Bytes between two buffers: more than either has, and a multiple of a sector."""
 
@@ -67,6 +72,8 @@ class Requests:
         self._branches: dict[ir.OpBase, tuple[Access, Ints, Moved]] = {}
         """Loads of first branches that share instructions with the second branch's: what was noted
         last, its bytes by block and point, and its numbers."""
+        self.multicast: set[tuple[Location | None, str | None]] = set()
+        """Copies by TMA that blocks of a cluster make together: place and tensor."""
         self.gathers: set[ir.OpBase] = set()
         """Loads and stores of points that are cp.async together."""
         self.ahead: dict[ir.OpBase, tuple[int, int]] = {}
@@ -335,10 +342,13 @@ class Requests:
         ]
         panel = next((each.panel for each in targets if each is not None), access.sizes[-1])
         strides = [each * size for each in _strides(access)]
+        box = max(panel, 1) * size
         found = moved_bytes(
-            _starts(access), access.sizes, access.buffer.shape, strides, max(panel, 1) * size,
+            _starts(access), access.sizes, access.buffer.shape, strides, box,
             stored=access.kind == "write",
         )  # fmt: skip
+        if (access.op.span, access.buffer.name) in self.multicast:
+            found *= max(_SHARED_ROW // box, 1)
         return Moved(bytes=found)
 
     def _chunks(self, access: Access, width: int) -> Moved:

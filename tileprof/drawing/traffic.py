@@ -12,7 +12,7 @@ from several lines.  `Traffic.uncounted` names them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.compiler.cuda.passes.fuse_copies import fuse_copies
 from tileprof.compiler.cuda.passes.sums.late_sums import delay_sums
 from tileprof.compiler.cuda.target import Target, find_target
-from tileprof.errors import TileprofError
+from tileprof.errors import Location, TileprofError
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import rebuilt
@@ -76,6 +76,7 @@ def traffic_of(
     try:
         if machine.lowered is not None:
             listener.scalars = scalar_loads(machine.lowered, values, symbols)
+            listener.multicast = set(_multicast(machine.lowered))
         with listening(listener):
             results = _copies(kernel, values)
             InterpreterExecutable(program).run(results, symbols)
@@ -84,6 +85,13 @@ def traffic_of(
     if not machine_code or machine.program is None:
         return listener.found
     return settled(listener.found, machine.program, values, symbols, results)
+
+
+def _multicast(lowered: ir.Kernel) -> Iterator[tuple[Location | None, str | None]]:
+    """Yield place and tensor of each copy that blocks of a cluster make together."""
+    for op in lowered.ops():
+        if isinstance(op, ir.AsyncCopy) and op.multicast > 1:
+            yield op.span, base(op.source).name
 
 
 def _without_layouts(

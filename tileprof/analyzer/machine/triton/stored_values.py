@@ -35,9 +35,7 @@ def loaded_again(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(_in_region(operations(text), {}, {})))
 
 
-def _in_region(
-    op: Op, known: dict[str, str], values: dict[str, str]
-) -> Iterator[tuple[int, int]]:
+def _in_region(op: Op, known: dict[str, str], values: dict[str, str]) -> Iterator[tuple[int, int]]:
     for region in op.regions:
         stored = dict[str, int]()
         for each in region.ops:
