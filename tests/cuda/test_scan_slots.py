@@ -1,4 +1,4 @@
-"""Scans of tiles that are loaded ahead: each reads the slot of its iteration."""
+"""Scans of tiles: of slots that are loaded ahead, and of layouts without bank conflicts."""
 
 # mypy: disable-error-code="valid-type"
 # A kernel annotates its arguments with tensors, which is not Python's typing.
@@ -59,3 +59,37 @@ def test_scans_of_slots(rows: int, columns: int, dim: int, reverse: bool, target
     turned = np.flip(x, dim + 1) if reverse else x
     wanted = np.cumsum(turned, dim + 1)
     np.testing.assert_array_equal(y, (np.flip(wanted, dim + 1) if reverse else wanted).sum(0))
+
+
+def counted(rows: int, columns: int, dim: int) -> Any:
+    """A tile of ones that is scanned in place."""
+
+    @T.prim_func
+    def main(Y: T.Tensor((rows, columns), "int32")) -> None:
+        with T.Kernel(1, threads=128):
+            held = T.alloc_shared((rows, columns), "int32")
+            for i, j in T.Parallel(rows, columns):
+                held[i, j] = 1
+            T.cumsum(held, dim=dim)
+            for i, j in T.Parallel(rows, columns):
+                Y[i, j] = held[i, j]
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dim", "layout"),
+    [(128, 64, 0, "pad=1"), (32, 64, 1, "rows"), (512, 64, 0, "pad=1"), (16, 512, 0, "rows")],
+    ids=["a warp a column", "a warp a row", "all warps a column", "a thread a column"],
+)
+def test_lanes_of_a_scan_are_at_different_banks(
+    rows: int, columns: int, dim: int, layout: str
+) -> None:
+    """Elements of a column that a warp scans lie 64 words apart in plain rows: at one bank."""
+    kernel = tileprof.compile(counted(rows, columns, dim)).program.kernel
+    made = compile_cuda(kernel, find_target("sm_90a"))
+    (tile,) = (op for op in made.kernel.ops() if isinstance(op, ir.Alloc) and len(op.shape) == 2)
+    assert tile.layout == layout
+    y = np.zeros((rows, columns), np.int32)
+    emulate(made.source, kernel, [y])
+    np.testing.assert_array_equal(y, np.cumsum(np.ones_like(y), dim))

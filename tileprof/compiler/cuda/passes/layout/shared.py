@@ -8,6 +8,7 @@ everything else          rows, padded rows or a swizzle, whichever takes the few
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import matrix
 from tileprof.compiler.cuda.layouts.candidates import candidates
 from tileprof.compiler.cuda.layouts.cost import Accesses, wavefronts
+from tileprof.compiler.cuda.layouts.exchange import has_thread_lines
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import (
     CHUNK,
@@ -73,7 +75,7 @@ class _Uses:
     """Whether 16 bytes are moved as one, wherever they lie."""
     reshaped: bool = False
     patterns: list[_Pattern] = field(default_factory=list)
-    """Patterns of copies of matrices."""
+    """Patterns of copies of matrices, and of scans."""
     accesses: list[tuple[Access, Loop]] = field(default_factory=list)
     wish: str = ""
 
@@ -86,6 +88,10 @@ def shared_layouts(graph: Graph, solution: Solution, lowering: Lowering) -> dict
         return {}
     for op, weight in graph.ops:
         _tile_op(op, weight, uses, solution)
+        if isinstance(op, ir.Scan):
+            for value in (op.source, op.target):
+                if (held := uses.get(base(value))) is not None:
+                    held.patterns.append(_scan_pattern(op, held.alloc, graph.threads, weight))
     for loop in graph.loops.values():
         for access in loop.accesses:
             held = uses.get(base(access.buffer))
@@ -139,6 +145,22 @@ def _matrix_pattern(value: ir.Value, layout: RegisterLayout, weight: int) -> _Pa
     width = min(layout.vector(), elements)
     count = layout.registers_per_thread // width * weight
     return _Pattern(layout.lane_coordinates, width * value.dtype.bytes, count)
+
+
+def _scan_pattern(op: ir.Scan, alloc: ir.Alloc, threads: int, weight: int) -> _Pattern:
+    """A scan of a tile: lanes at elements of a line, or each at a line of its own."""
+    shape, lane = op.target.buffer.static_shape, np.arange(32)
+    others = [1 if d == op.dim else extent for d, extent in enumerate(shape)]
+    length, lines = shape[op.dim], math.prod(others)
+    at = np.zeros((32, len(alloc.shape)), np.int64)
+    tile = at[:, len(alloc.shape) - len(shape) :]
+    if has_thread_lines(lines, length, threads):
+        tile[...] = np.stack(np.unravel_index(np.minimum(lane, lines - 1), others), axis=1)
+        count = -(-lines // threads) * length
+    else:
+        tile[:, op.dim] = np.minimum(lane, length - 1)
+        count = -(-lines * 32 // threads) * -(-length // 32)
+    return _Pattern(at, alloc.dtype.bytes, count * weight)
 
 
 # -- the choice
