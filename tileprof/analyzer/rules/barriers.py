@@ -116,8 +116,11 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     uneven = list(_imbalance(case, code, bars))
     lone = [each for each in needless(code) if each in bars]
-    alone = [] if any(each.severity == "suggestion" for each in uneven) else lone
-    yield from list(_needless(case, code, alone)) or uneven or short_phases(case, code)
+    told = any(each.severity == "suggestion" for each in uneven)
+    if found := list(_needless(case, code, [] if told else lone)):
+        yield from found
+    else:
+        yield from uneven if told else list(short_phases(case, code)) or uneven
 
 
 def _always_issues(code: KernelCode) -> bool:

@@ -189,15 +189,22 @@ def _waited_for_alone(
 ) -> Saving | None:  # fmt: skip
     """Return what goes with repeated loads where a turn asks for all others later, by what the
     repeated values decide: nothing covers the wait for these, so all of it goes, as far as the work
-    leaves it. None where most of what they take is no such wait."""
+    leaves it. None where most of what they take is no such wait, or another load is under way from
+    the turn before."""
     loads = code.where(lambda one: one.name in LOADS and one.index in each.loop)
     others = set(loads) - set(each.loads)
-    if not others:
+    if not others or any(0 <= _waited_at(code, load) < load for load in others):
         return None
     decided = code.waiting_for(each.loads) * (code.at < min(others))
     if decided.sum() < HALFWAY * taken.sum():
         return None
     return reach.as_told(case, eliminated(decided, code.whole, sure=REDUNDANT_TRAFFIC_SURE))
+
+
+def _waited_at(code: KernelCode, load: int) -> int:
+    """Return the place of the instruction at which most warps wait for a load; -1 for none."""
+    waits = code.waiting_for([load])
+    return int(code.at[waits.argmax()]) if waits.any() else -1
 
 
 def _of_loads(code: KernelCode, each: Repeated, taken: Weights) -> Saving | None:
