@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--durations=5")
+_PYTEST = ("-m", "pytest", "-q", "--workers", "0", "-p", "no:cacheprovider", "--durations=5")
 LEAST_S = 40.0
 """Time below which no step is begun."""
 END_S = 20.0
@@ -111,7 +111,7 @@ STEPS = {
     "tests-profiler": Step(900, (*_PYTEST, "-m", "gpu", "tests/profiler", "tests/native",
                                  "tests/stalls")),
     "tests-language": Step(
-        300, ("-m", "pytest", "-q", "-n", "4", "-p", "no:cacheprovider", "tests/lang",
+        300, ("-m", "pytest", "-q", "--workers", "4", "-p", "no:cacheprovider", "tests/lang",
               "tests/cuda/test_odd_warps.py", "tests/cuda/test_shifted.py",
               "tests/test_special_values.py", "tests/test_overlapping_tiles.py"),
         environment=(("TILEPROF_TEST_GPU", "1"),)),
