@@ -110,7 +110,8 @@ def test_command_serves_over_its_input_and_output(folder: Path) -> None:
     )
 
     async def run() -> str:
-        async with mcp.Client(mcp.stdio_client(command)) as client:
+        # Its default is the stream of the process that has collected the tests, which is closed.
+        async with mcp.Client(mcp.stdio_client(command, errlog=sys.__stderr__)) as client:
             answer = await client.call_tool("remarks", {"file": STALLS})
             return str(answer.content[0].text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,9 @@ def test_phases_are_those_that_the_program_measured(tmp_path: Path) -> None:
     assert titles
     assert all("of the host's time after set-up" in each for each in titles)
     text = render_reports({"a": analyze(profile)}, ReportOptions())
-    # PyTorch was imported before the recording began.
-    assert "Phases of the host's time (" in " ".join(text.split())
+    # PyTorch was imported before the recording began; what it imports later takes some ms.
+    said = " ".join(text.split())
+    assert re.search(r"Phases of the host's time(?: without imports)? \(", said), said
 
 
 def test_training_alone_has_time_in_its_steps() -> None:
