@@ -58,7 +58,8 @@ MOST_BATCH = 8
 LONGEST = 512
 """Tokens of a text."""
 _FLOPS, _BYTES, _LAUNCH_S = 45e12, 3.5e12, 8e-6
-"""What an H200 does a second in fp32 products and in bytes, and what a launch takes the host."""
+"""Rates of an H200, in operations of fp32 products and in bytes a second, and host time of a
+launch in seconds; estimates."""
 _LIMIT_S = 600.0
 _PROCESSOR_S = 60
 """Seconds that an attempt may take of a processor."""

@@ -49,8 +49,8 @@ def test_a_run_and_its_gain() -> None:
 
 
 def test_what_is_outside_of_the_model_goes_at_most() -> None:
-    """Of two kernels of the model half goes likely three quarters; those of a loss stay then, since
-    compiling the model does not reach them."""
+    """Fusing likely saves three quarters of half the model's time, and nothing of a loss's kernels,
+    which compiling the model does not reach."""
     step = Step()
     model = step.frame(step.top, "Model.forward", 10)
     loss = step.frame(step.top, "train", 20)

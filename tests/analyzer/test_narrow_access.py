@@ -400,8 +400,8 @@ def test_arithmetic_on_the_line_of_an_access_is_not_its_address() -> None:
 
 
 def test_a_queue_that_gathers_fill_stays_full() -> None:
-    """Of five loads four have places that were loaded: what waits for room in their queue mostly
-    waits for these."""
+    """Four of five loads are gathers, and what waits for room in their queue mostly waits for
+    these."""
     place = ("IMAD.WIDE R8, R6, 0x4, R2", {"selected": 800}, 0, 7)
     gather, other = "LDG.E R9, desc[UR4][R8.64]", "FADD R9, R8, R8"
     gains = []

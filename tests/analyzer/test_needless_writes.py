@@ -161,7 +161,7 @@ GUARDED = (
     ],
 )
 def test_zeros_below_a_guard_of_the_tensors_ends(condition: str, found: list[str]) -> None:
-    """What a guard leaves out is outside of the tensor, so all zeros are written over."""
+    """Zeros are all written over: a guard leaves out only indices outside of the tensor."""
     text = kernel(IN, GUARDED.replace("lt %at, %n", condition), before=ZEROS)
     text = text.replace("  %c1024 =", "  %c4096 = constant 4096 : index\n  %c1024 =")
     # Blocks that are numbered in another way, so that their places are not the same.

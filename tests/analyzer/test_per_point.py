@@ -178,6 +178,15 @@ def test_more_goes_where_arguments_are_parts_of_one_number() -> None:
     assert apart < parts < 1
 
 
+def test_numbers_made_of_a_number_twice_are_spelled_once() -> None:
+    """Each of 60 factors is the sum of the one before and itself, under a call of its own."""
+    sums = "\n".join(
+        f"%x{n} = add %x{n - 1}, %x{n - 1} : float32" for n in range(1, 61)
+    ).replace("%x0", "%x")  # fmt: skip
+    text = CALLS.replace("%w = floor %x ", f"{sums}\n      %w = floor %x60 ")
+    assert [each.same for each in joined_calls(read(text))] == ["exp(a) * exp(b) is exp(a + b)"]
+
+
 def at_sigmoid(function: int, waits: int) -> Profile:
     """`weighted` with samples at the function's line, and at a load there."""
     kernel = plain_kernel(weighted.compile().program.kernel)

@@ -75,7 +75,7 @@ def test_requests_are_those_of_the_machine_code() -> None:
 
 
 def test_products_are_counted_by_their_layouts() -> None:
-    """What tensor cores compute is left out in a run of machine code."""
+    """A run of machine code leaves out results of tensor cores."""
     need_machine_code()
     a = np.ones((64, 64), np.float16)
     assert not traffic(multiplied, a, a).by_machine_code
@@ -89,7 +89,7 @@ def test_long_launches_are_counted_by_their_layouts(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_with_other_results_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of an instruction that is read wrong."""
+    """One element differs, as after an instruction that is read wrong."""
     need_machine_code()
     honest = settled.ran
 

@@ -57,7 +57,7 @@ class Steps:
 
     @cached_property
     def idle(self) -> Column:
-        """What devices had nothing to do, by node, ns.
+        """Time in which devices had nothing to do, by node, ns.
 
         Of gaps before late launches, as many as come in the first steps count as the next shorter
         ones: there each operation is loaded, and libraries choose their kernels.
@@ -221,7 +221,7 @@ class Steps:
 
     @cached_property
     def visits(self) -> Column:
-        """By node, how many steps there were; 0 where steps have no scope."""
+        """Number of steps, by node; 0 where steps have no scope."""
         visits = np.where(self.loops >= 0, self.count[self.loops], 0.0)
         for loop in self.users_loops:
             visits[loop.inside] = loop.iterations
@@ -229,7 +229,7 @@ class Steps:
 
     @cached_property
     def least(self) -> Column:
-        """By node, how often is every other visit of its step; twice, where steps have no scope."""
+        """Visits that are every other one of a step, by node; 2 where steps have no scope."""
         return np.maximum(2.0, self.visits / 2)
 
     @cached_property

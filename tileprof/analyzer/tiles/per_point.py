@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tileprof.analyzer.numbers.tiles import PER_POINT_FUNCTIONS
@@ -116,9 +116,10 @@ def joined_calls(kernel: TileKernel) -> tuple[Joined, ...]:
 
 def _joined(effects: Effects, loop: Op, uses: Counter[str]) -> Iterator[Joined]:
     inside = [op for op in loop.walk() if op is not loop and op.name not in _FREE]
-    whole, gone = defaultdict[int, dict[object, int]](dict), Counter[tuple[int, str, str]]()
+    spellings = _Spellings(effects)
+    whole, gone = defaultdict[int, dict[int, int]](dict), Counter[tuple[int, str, str]]()
     for op in inside:
-        whole[op.line][_spelling(effects, op)] = PER_POINT_FUNCTIONS.get(op.name, 1)
+        whole[op.line][spellings.of(op)] = PER_POINT_FUNCTIONS.get(op.name, 1)
         one, *others = (effects.made.get(name) for name in op.operands)
         held = _JOINS.get(op.name, {})
         if len(others) != 1 or one is None or (other := others[0]) is None or one is other:
@@ -131,31 +132,43 @@ def _joined(effects: Effects, loop: Op, uses: Counter[str]) -> Iterator[Joined]:
         ):  # fmt: skip
             name, by = one.name, {"mul": "*", "div": "/", "add": "+", "sub": "-"}[op.name]
             same = f"{name}(a) {by} {name}(b) is {name}(a {held[name]} b)"
-            more = _taken_apart(effects, one.source, other.source) if by == "*" else 0
+            more = _taken_apart(spellings, one.source, other.source) if by == "*" else 0
             gone[other.line, name, same] += PER_POINT_FUNCTIONS[name] + more
     for (line, name, same), work in gone.items():
         yield Joined(line, name, same, min(1.0, work / sum(whole[line].values())))
 
 
-def _spelling(effects: Effects, op: Op) -> object:
-    """Return what an op computes: equal for those that a compiler merges in one statement."""
-    names = (*op.operands, *op.listed)
-    made = ((name, effects.made.get(name)) for name in names)
-    parts = tuple(
-        name if each is None or each.blocks else _spelling(effects, each) for name, each in made
-    )
-    return (op.name, op.words, parts) if op.name != "alloc" else op.result
+@dataclass(frozen=True, eq=False)
+class _Spellings:
+    """Numbers of what ops compute: equal for those that a compiler merges in one statement."""
+
+    effects: Effects
+    _known: dict[Op, int] = field(default_factory=dict)
+    _numbers: dict[object, int] = field(default_factory=dict)
+    """By an op and the numbers of what it is given, so that shared parts are spelled once."""
+
+    def of(self, op: Op) -> int:
+        """Return the number of an op."""
+        if op not in self._known:
+            names = (*op.operands, *op.listed)
+            made = ((name, self.effects.made.get(name)) for name in names)
+            parts = tuple(
+                name if each is None or each.blocks else self.of(each) for name, each in made
+            )
+            key = (op.name, op.words, parts) if op.name != "alloc" else op.result
+            self._known[op] = self._numbers.setdefault(key, len(self._numbers))
+        return self._known[op]
 
 
-def _taken_apart(effects: Effects, one: str, other: str) -> int:
+def _taken_apart(spellings: _Spellings, one: str, other: str) -> int:
     """Return how many instructions go beside a call, as one argument is what another leaves of a
     sum: their own sum is there already."""
     for part, rest in ((one, other), (other, one)):
-        made, taken = effects.made.get(rest), effects.made.get(part)
+        made, taken = spellings.effects.made.get(rest), spellings.effects.made.get(part)
         if made is None or taken is None or made.name != "sub":
             continue
-        same = effects.made.get(made.operands[1])
-        if same is not None and _spelling(effects, same) == _spelling(effects, taken):
+        same = spellings.effects.made.get(made.operands[1])
+        if same is not None and spellings.of(same) == spellings.of(taken):
             # The difference and the operation that joins the results go, and what is taken.
             return 2 + PER_POINT_FUNCTIONS.get(taken.name, 0)
     return 0

@@ -1,1 +1,1 @@
-"""What the text of a Triton module, its TTGIR, says of a kernel: loops and values."""
+"""Loops and values of a Triton kernel, by the text of its module (TTGIR)."""
